@@ -1,0 +1,57 @@
+// What depends on the serving engine and its version: the memory budget rule, overhead tables, host time, default flags.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/core/result.h"
+#include "muster/core/time.h"
+
+namespace muster::cost {
+
+struct EngineVersion {
+  std::string engine;   // "vllm", "sglang", "tensorrt-llm", "llama.cpp", "muster"
+  std::string version;  // "0.19"; empty: the newest that muster has figures for
+
+  std::string text() const { return version.empty() ? engine : engine + "@" + version; }
+};
+Result<EngineVersion> parse_engine(const std::string& text);  // "vllm@0.19"; fails with "did you mean"
+
+// How the engine turns memory into KV cache.
+enum class BudgetRule {
+  kFractionOfTotal,  // vLLM: total * utilisation - weights - activation - non-torch [- graphs]
+  kFractionOfFree,   // TensorRT-LLM: (total - weights - activation - non-torch - graphs) * fraction
+};
+
+// One row of data/engines/*.yaml, resolved for one engine version.
+struct EngineProfile {
+  EngineVersion version;
+  std::string matched_version;        // the row of the table that was used (the newest not after the asked one)
+  BudgetRule budget_rule = BudgetRule::kFractionOfTotal;
+  double memory_fraction = 0.9;       // the engine's default
+  bool graphs_in_budget = false;      // vLLM from 0.21 reserves CUDA-graph memory inside the budget
+  int kv_block_tokens = 16;
+  int max_num_batched_tokens = 8192;  // defaults of the server
+  int max_num_seqs = 256;
+  // Host time of one step: fixed + per_sequence * scheduled sequences + per_prefill_token * prefill tokens. Calibrated.
+  Duration host_fixed{0};
+  Duration host_per_sequence{0};
+  double host_per_prefill_token_ns = 0;
+  bool asynchronous_scheduling = false;  // the host term overlaps the device: the step takes the larger of the two
+  std::vector<std::string> sources;   // where each of the above comes from
+  // Memory beside weights and KV, GiB per GPU. Activation peaks at the largest step: it grows with the batched tokens.
+  double activation_gib_per_k_tokens_hidden = 0;  // GiB per (1024 tokens x 1024 hidden)
+  double activation_fixed_gib = 0;
+  double logits_gib_per_k_seqs_vocab = 0;         // sampler buffers: GiB per (1024 sequences x 1024 vocabulary)
+  double non_torch_tp1_gib = 0;
+  double non_torch_tp_gib = 0;        // tp > 1 (NCCL and custom all-reduce buffers)
+  double non_torch_pp_gib = 0;        // pp > 1, tp = 1
+  double graph_fixed_gib = 0;
+  double graph_gib_per_layer = 0;
+};
+
+std::vector<std::string> engine_names();
+Result<EngineProfile> engine_profile(const EngineVersion& version);
+
+}  // namespace muster::cost

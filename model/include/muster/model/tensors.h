@@ -1,0 +1,58 @@
+// Every weight tensor of a model: its shape, its layer, and how tensor and expert parallelism cut it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "muster/core/units.h"
+#include "muster/model/spec.h"
+
+namespace muster::model {
+
+// How a tensor is divided over the ranks of a tensor-parallel group (Megatron: column, then row).
+enum class Shard {
+  kReplicated,    // norms, routers, MLA down-projections: whole on every rank
+  kHeads,         // by attention head
+  kKvHeads,       // by KV head; ranks beyond the number of KV heads hold a copy
+  kIntermediate,  // by MLP column
+  kVocabulary,    // by vocabulary row, padded
+  kExperts,       // whole experts over expert-parallel ranks, or by column under pure TP
+};
+
+struct Tensor {
+  std::string_view name;         // "q_proj", "down_proj", "embed_tokens", ...; static storage
+  Shard shard = Shard::kReplicated;
+  std::int64_t elements = 0;     // of one instance, whole, including bias
+  bool quantised = false;        // true: a linear weight that quantised checkpoints store in low precision
+};
+
+// The tensors of decoder layer `layer`, in order. Requires 0 <= layer < spec.layers.
+std::vector<Tensor> layer_tensors(const ModelSpec& spec, int layer);
+std::int64_t embedding_elements(const ModelSpec& spec);  // vocabulary x hidden, unpadded
+std::int64_t final_norm_elements(const ModelSpec& spec);
+std::int64_t head_elements(const ModelSpec& spec);       // 0 when tied to the embedding
+
+std::int64_t parameter_count(const ModelSpec& spec);         // all weights once
+std::int64_t active_parameter_count(const ModelSpec& spec);  // touched by one token (top-k experts), with embedding and head
+
+// One rank of a parallel layout of one stage.
+struct ShardedWeights {
+  const ModelSpec* spec = nullptr;
+  Dtype dtype = Dtype::kBf16;
+  int tp = 1;                 // ranks over which heads, MLP columns and vocabulary are divided
+  int ep = 1;                 // ranks over which whole experts are divided; 1: experts are cut by column over tp
+  int first_layer = 0;        // of this stage
+  int layer_count = 0;
+  bool has_embedding = false; // first stage
+  bool has_head = false;      // last stage: final norm and head (a tied head on another stage than the embedding is a copy)
+};
+Bytes weight_bytes_per_rank(const ShardedWeights& question);
+
+// KV-cache bytes of one token in one layer on one rank (KV heads replicated when tp > kv_heads). 0 for linear layers.
+// A local layer counts like any other: what a window saves depends on the engine and is decided in `cost`.
+Bytes kv_bytes_per_token_and_layer(const ModelSpec& spec, int layer, Dtype kv, int tp);
+// The whole model on one rank with tp = 1 and every layer at full attention.
+Bytes kv_bytes_per_token(const ModelSpec& spec, Dtype kv);
+
+}  // namespace muster::model

@@ -1,0 +1,160 @@
+// The results of muster's verbs as plain structs: what the terminal, JSON and HTML writers show.
+// Units are in the names. An empty optional is shown as "-" and written as null.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::report {
+
+struct Latency {  // milliseconds
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
+};
+
+struct Event {  // something that happened to the fleet
+  double at_s = 0;
+  std::string kind;  // "zone_loss", "scale_up", "promotion", ...
+  std::string text;
+};
+
+// A group of requests: a class, a tenant or a pool.
+struct GroupMetrics {
+  std::string name;
+  std::uint64_t requests = 0, completed = 0, rejected = 0;
+  Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
+  double output_tok_s = 0;
+  double slo_attainment = 0;  // share of the requests that met every target of their class
+};
+
+struct RunMetrics {
+  std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
+  double duration_s = 0;
+  Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
+  double output_tok_s = 0, total_tok_s = 0, output_tok_s_per_gpu = 0;
+  double slo_attainment = 0, goodput_rps = 0;
+  double gpu_hours = 0;
+  std::optional<double> usd;
+  std::uint64_t steps = 0;
+  double wall_s = 0;
+  std::string digest;
+  std::vector<GroupMetrics> classes, tenants, pools;
+  std::vector<Event> events;
+};
+
+// What to plot of a run.
+struct ReplicaSeries {
+  std::string name;                  // "a/0"
+  std::vector<double> batch;         // running sequences at each sample
+  std::vector<double> kv_share;      // KV blocks used / total
+};
+struct RunPlots {
+  double interval_s = 0;
+  std::vector<double> arrivals_rps;  // [samples]
+  std::vector<double> queued;        // requests not yet started, whole fleet
+  std::vector<double> ready_replicas;
+  std::vector<ReplicaSeries> replicas;
+  // Cumulative distributions as (value_ms, share) pairs, thinned to at most 400 points.
+  std::vector<std::pair<double, double>> queue_wait_cdf, ttft_cdf, e2e_cdf, tpot_cdf;
+};
+
+struct Lengths {  // tokens
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
+};
+struct Traffic {
+  std::string source;
+  std::uint64_t requests = 0;
+  double span_s = 0, rate_rps = 0, interarrival_cv = 0, dispersion = 0;
+  double peak_rate_rps = 0, peak_begin_s = 0, peak_window_s = 0;
+  Lengths input, output, context;
+  std::optional<double> prefix_reuse;
+  std::vector<double> rate_curve_rps;
+  double rate_window_s = 0;
+};
+
+struct StageRow {
+  int layers = 0;
+  double weights_gib = 0, activation_gib = 0, non_torch_gib = 0, graph_gib = 0, kv_gib = 0, free_gib = 0;
+};
+struct Candidate {  // one layout of one model on one device; memory is GiB per GPU on the tightest stage
+  std::string gpu, precision, kv_precision;
+  int tp = 1, pp = 1, dp = 1, ep = 1, gpus = 1;
+  bool fits = false;
+  std::vector<StageRow> stages;
+  double weights_gib = 0, activation_gib = 0, non_torch_gib = 0, graph_gib = 0, kv_gib = 0;
+  std::int64_t kv_tokens = 0;
+  double max_concurrency = 0;
+  double ttft_ms = 0, tpot_ms = 0, output_tok_s = 0, output_tok_s_per_gpu = 0;
+  std::optional<double> usd_h, usd_per_mtok;
+  std::string binding, why;
+  std::vector<std::string> provenance;
+  double error_band = 0;  // relative half-width
+};
+struct Option {  // a question people ask ("why not FP32?") and its answer here
+  std::string option, verdict, code, why;
+};
+struct Plan {
+  std::string model, engine, engine_version;
+  std::vector<Candidate> candidates;  // best first; then those that do not fit
+  std::vector<Option> options;
+};
+
+struct PriceQuote {
+  std::optional<double> usd_per_gpu_h;
+  std::string provider, source, date;  // empty without a price
+};
+struct PercentileSpeed {  // one replica when every request is as long as this percentile
+  std::string percentile;            // "p50"
+  double context_tokens = 0, input_tokens = 0, output_tokens = 0;
+  double concurrency = 0, output_tok_s = 0, tpot_ms = 0;
+};
+struct SizeStep {  // one fleet size that was tried
+  int replicas = 0;
+  int seeds = 0, seeds_meeting = 0;
+  double p95_latency_ms = 0;         // mean over the seeds of the p95 that the SLO bounds
+  double half_width_ms = 0;          // 95 % confidence
+  double slo_attainment = 0;
+};
+struct Slo {
+  std::string name;                  // "e2e_p95_ms"
+  double target_ms = 0;
+  std::optional<double> measured_ms; // at the final size
+};
+struct Relaxation {
+  std::string change, effect;
+};
+struct Phase {
+  std::string name;
+  double wall_s = 0;
+};
+
+struct Size {
+  std::string fleet, model, engine;
+  int replicas = 0;                  // for the SLO at peak, with headroom, without standby
+  int replicas_for_slo = 0;          // the smallest N that meets the SLO at peak
+  int standby = 0, gpus = 0;
+  std::vector<std::string> zones;
+  std::vector<int> replicas_per_zone;
+  Candidate layout;
+  double headroom = 0;               // spare share of the capacity at peak
+  std::optional<double> usd_h, usd_per_mtok;
+  PriceQuote price;
+  std::string binding;
+  std::vector<Relaxation> relax;
+  int replicas_at_95 = 0;            // with which 95 % of the seeds meet the SLO
+  std::vector<Slo> slos;
+  std::vector<SizeStep> steps;
+  RunMetrics at_n, at_n_minus_1, zone_loss;
+  bool zone_loss_meets_slo = false;
+  Traffic traffic;
+  std::vector<PercentileSpeed> speeds;
+  std::vector<Candidate> considered; // fitting and rejected
+  std::string paragraph;             // the answer as an engineer would say it
+  RunPlots plots;                    // of the run at the final size
+  RunPlots zone_loss_plots;
+  std::string fleet_file;
+  std::vector<Phase> phases;
+};
+
+}  // namespace muster::report

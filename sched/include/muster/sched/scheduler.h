@@ -1,0 +1,98 @@
+// ONE replica's continuous batching: which sequences run in the next step, and how many tokens of each.
+//
+// Sans-IO: owns no clock, thread or device. The driver (the embedded engine with real steps, or the simulator with
+// `cost` in place of the step) calls schedule(), runs the step, and reports it with finish_step(). Up to
+// `steps_in_flight_max` steps may be out at once (pipeline stages); a sequence is in at most one of them.
+// Not thread-safe: one driver, one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "muster/core/time.h"
+#include "muster/core/units.h"
+
+namespace muster::sched {
+
+struct SchedulerLimits {
+  std::int64_t max_num_batched_tokens = 8192;  // tokens of one step
+  std::int64_t max_num_seqs = 256;             // sequences running at once
+  std::int64_t kv_blocks = 0;                  // of the pool; at least 1
+  std::int64_t kv_block_tokens = 16;
+  std::int64_t long_prefill_token_threshold = 0;  // cap on one prompt's tokens in a step; 0: none
+  std::int64_t steps_in_flight_max = 1;        // pipeline stages
+};
+
+struct NewSequence {
+  RequestId id;
+  std::int64_t prompt_tokens = 0;      // at least 1; with tokens already emitted elsewhere on a resume
+  std::int64_t max_tokens = 0;         // tokens to generate at most; at least 1
+  std::int32_t priority = 0;           // lower first; equal: arrival order
+};
+
+// A sequence's share of one step.
+struct Piece {
+  RequestId id;
+  std::uint32_t slot = 0;              // the scheduler's index of the sequence, stable while it is in the scheduler
+  std::int64_t tokens = 0;             // computed in this step
+  std::int64_t computed_before = 0;    // tokens whose KV is already there
+  bool decode = false;                 // one token after the whole prompt was computed
+  bool samples = false;                // the last known token is computed: one new token comes out
+};
+
+struct StepPlan {
+  std::uint64_t step = 0;              // 1, 2, 3, ...
+  std::vector<Piece> pieces;           // decodes and prompts, in the order they were scheduled
+  std::vector<RequestId> preempted;    // sequences put back to waiting while making this plan
+  std::int64_t prefill_tokens = 0;
+  std::int64_t decode_sequences = 0;
+  std::int64_t decode_kv_tokens = 0;   // sum of KV lengths of the decodes, before this step
+  std::int64_t sampled_sequences = 0;
+
+  void clear();
+};
+
+struct SchedulerState {
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t kv_blocks_used = 0;
+  std::int64_t kv_blocks_total = 0;
+  std::int64_t prompt_tokens_waiting = 0;   // of the waiting sequences and the uncomputed part of running prompts
+  std::int64_t preemptions = 0;             // since the start
+};
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+  virtual std::string_view name() const = 0;
+
+  // False: the sequence can never run here (its prompt + max_tokens need more blocks than the pool has).
+  virtual bool add(Instant now, const NewSequence& sequence) = 0;
+  // Removes a sequence at once, or after its step in flight. False: unknown id.
+  virtual bool abort(RequestId id) = 0;
+
+  // Makes the next step; false when there is nothing to run now (or all steps are in flight).
+  virtual bool schedule(Instant now, StepPlan& plan) = 0;
+  // The step is done: KV of its pieces counts as computed, each sampling piece has one more token, and the sequences that
+  // reached max_tokens or are listed in `stopped` (a stop token) leave and free their blocks. Appends those ids to `finished`.
+  virtual void finish_step(Instant now, const StepPlan& plan, std::span<const RequestId> stopped,
+                           std::vector<RequestId>& finished) = 0;
+
+  // Decode-only stretch: the number of further steps, counting `plan` as the first, that would have the same pieces (only the
+  // KV lengths growing by one each step): nobody finishes before the end of the last, no block shortage, nobody waits who
+  // could start. 1: no jump. The driver may then call finish_steps(plan, n) instead of n rounds.
+  virtual std::int64_t steps_alike(const StepPlan& plan) const = 0;
+  virtual void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) = 0;
+
+  virtual SchedulerState state() const = 0;
+  // Panics if an invariant is broken: blocks used = sum over sequences, nobody both running and waiting, budget kept.
+  virtual void check() const = 0;
+};
+
+// vLLM V1's rules (token budget, running first, chunked prefill, recompute preemption); see vllm.cc for the list.
+std::unique_ptr<Scheduler> make_vllm_scheduler(const SchedulerLimits& limits);
+
+}  // namespace muster::sched

@@ -1,0 +1,63 @@
+// A small workload profile: what `muster trace fit` keeps of a trace and `muster trace synth` makes arrivals from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/core/result.h"
+#include "muster/workload/trace.h"
+
+namespace muster::workload {
+
+enum class Arrivals {
+  kPoisson,  // exponential gaps around the rate curve
+  kGamma,    // gamma gaps of the profile's coefficient of variation
+  kOnOff,    // bursts: Poisson at rate/on_share while on, silent while off; exponential on and off times
+};
+std::optional<Arrivals> parse_arrivals(std::string_view text);  // "poisson", "gamma", "on-off"
+std::string_view name(Arrivals arrivals);
+
+// Joint lengths: requests are cut into bins of equal count by input length; each bin keeps its own quantiles of both
+// lengths, so that long prompts keep their own kind of answers.
+struct LengthBin {
+  std::vector<double> input_quantiles;   // tokens at probabilities 0, 1/(n-1), ..., 1 within the bin
+  std::vector<double> output_quantiles;
+};
+
+struct Profile {
+  std::string name;
+  std::string source;                    // where the trace came from, its licence
+  std::uint64_t requests = 0;            // that it was fitted on
+  std::vector<double> rate_curve_rps;    // mean rate in each window
+  double rate_window_s = 60;
+  double interarrival_cv = 1;            // of the gaps after removing the rate curve
+  double on_share = 0.5;                 // for kOnOff
+  double burst_s = 10;                   // mean length of an on period, for kOnOff
+  std::vector<LengthBin> bins;           // equally likely
+
+  double span_s() const { return static_cast<double>(rate_curve_rps.size()) * rate_window_s; }
+  double mean_rate_rps() const;
+  double peak_rate_rps() const;          // of the rate curve
+};
+
+Result<Profile> fit(const Trace& trace, const std::string& name);
+
+// Files: YAML (docs/formats/workload-profile.md).
+Result<Profile> read_profile(const std::string& path);
+Result<Profile> parse_profile(std::string_view text, const std::string& file_name);
+std::string to_yaml(const Profile& profile);
+
+struct SynthesisOptions {
+  Arrivals arrivals = Arrivals::kGamma;
+  double scale = 1;                      // multiplies the rate
+  std::optional<Duration> duration;      // repeats or cuts the rate curve; default: its own span
+  std::optional<double> constant_rate_rps;  // ignore the curve
+  std::uint64_t seed = 1;
+  std::uint64_t run = 0;                 // replication
+  std::uint64_t requests_max = 100'000'000;
+};
+Result<Trace> synthesise(const Profile& profile, const SynthesisOptions& options);
+
+}  // namespace muster::workload

@@ -1,0 +1,36 @@
+// What a trace is like: rate, burstiness, peak, and length percentiles.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/core/statistics.h"
+#include "muster/workload/trace.h"
+
+namespace muster::workload {
+
+struct LengthStatistics {
+  double mean = 0;
+  double p10 = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;  // tokens
+};
+
+struct TraceStatistics {
+  std::uint64_t requests = 0;
+  double span_s = 0;
+  double rate_rps = 0;              // requests / span
+  double interarrival_cv = 0;       // standard deviation / mean of the gaps; 1 for Poisson
+  double dispersion = 0;            // variance / mean of the counts per window; 1 for Poisson; more: bursts
+  double peak_rate_rps = 0;         // of the busiest window
+  double peak_begin_s = 0;
+  double peak_window_s = 0;
+  std::vector<double> rate_curve_rps;   // one value per rate_window_s
+  double rate_window_s = 0;
+  LengthStatistics input, output, context;  // context = input + output
+  double length_correlation = 0;    // Spearman rank correlation of input and output
+  double prefix_reuse = 0;          // share of prefix blocks seen before (an infinite cache's hit rate); 0 without blocks
+};
+
+// `peak_window`: the width over which the peak rate is taken (5 minutes is usual; shrunk to a tenth of a shorter trace).
+TraceStatistics statistics(const Trace& trace, Duration peak_window);
+
+}  // namespace muster::workload

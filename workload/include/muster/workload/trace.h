@@ -1,0 +1,43 @@
+// Requests as they arrive: what a trace file holds and what a synthesiser makes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/core/result.h"
+#include "muster/core/time.h"
+
+namespace muster::workload {
+
+struct Request {
+  Duration arrival;                  // since the start of the trace; not negative
+  std::int32_t input_tokens = 0;     // at least 1
+  std::int32_t output_tokens = 0;    // at least 1
+  std::uint32_t first_block = 0;     // into Trace::block_ids: the prompt's prefix blocks
+  std::uint32_t block_count = 0;     // 0: the trace has no prefix information
+  std::uint16_t tenant = 0;          // into Trace::tenants
+};
+
+struct Trace {
+  std::string source;                        // file or profile, for messages and reports
+  std::vector<Request> requests;             // sorted by arrival; equal arrivals keep the file's order
+  std::vector<std::uint64_t> block_ids;      // equal ids mean equal prefix blocks
+  int block_tokens = 0;                      // tokens of one prefix block (512 for Mooncake); 0 without blocks
+  std::vector<std::string> tenants;          // empty: one anonymous tenant
+  std::uint64_t repaired_order = 0;          // rows that came out of order and were sorted in
+
+  Duration span() const { return requests.empty() ? Duration(0) : requests.back().arrival - requests.front().arrival; }
+};
+
+inline constexpr std::int64_t kTokensMax = 16'777'216;  // longer lengths are taken for damage
+
+// Multiplies the rate by `factor` without changing the shape: `factor` x as many requests in the same span. The whole
+// part repeats each request with its arrival jittered within +-`jitter`; the fraction keeps a random share (seeded).
+Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed);
+
+// Requests with arrival in [begin, end), moved so that the window starts at 0.
+Trace window(const Trace& trace, Duration begin, Duration end);
+
+}  // namespace muster::workload
