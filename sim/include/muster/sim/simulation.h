@@ -1,0 +1,124 @@
+// Iteration-level simulation of a fleet: the schedulers of its replicas run for real, `cost` stands in for the device,
+// and `policy` decides where requests go, exactly as it will in the live gateway.
+//
+// Events are ordered by (instant, sequence number); time is integer nanoseconds; no clock, no thread, no global state.
+// Two runs of the same Scenario give the same Outcome to the last bit, on every compiler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/core/statistics.h"
+#include "muster/core/time.h"
+#include "muster/core/units.h"
+#include "muster/cost/step.h"
+#include "muster/policy/fleet.h"
+#include "muster/sched/scheduler.h"
+#include "muster/workload/trace.h"
+
+namespace muster::sim {
+
+// All replicas of a scenario serve one model with one layout.
+struct ReplicaKind {
+  const cost::StepModel* step = nullptr;
+  sched::SchedulerLimits limits;
+  int gpus = 1;                        // of one replica
+  Duration cold_start{0};              // from the decision to the first request, weights not yet in memory
+  Duration warm_start{0};              // promotion of a standby replica
+};
+
+struct ReplicaPlace {
+  std::uint32_t zone = 0;              // index into Scenario::zones
+  bool standby = false;                // loaded and idle; promoted when a serving replica is lost
+};
+
+struct Fault {
+  enum class Kind { kZoneLoss, kReplicaLoss };
+  Kind kind = Kind::kZoneLoss;
+  Instant at;
+  Duration lasts{0};                   // 0: until the end; a returning replica needs its cold start
+  std::uint32_t target = 0;            // zone or replica index
+};
+
+// Targets of a class of requests; nullopt: no target. A request attains its SLO when it meets every one.
+struct RequestSlo {
+  std::optional<Duration> queue_wait, ttft, tpot, e2e;
+};
+struct RequestClass {
+  std::string name;
+  std::int32_t rank = 0;               // lower is more urgent
+  RequestSlo slo;
+};
+
+struct Scenario {
+  ReplicaKind kind;
+  std::vector<std::string> zones;
+  std::vector<ReplicaPlace> replicas;
+  policy::FleetSettings policy;
+  std::vector<RequestClass> classes;          // at least one
+  std::vector<std::uint32_t> class_of_tenant; // [trace tenants]; empty: everything is class 0
+  std::vector<Fault> faults;
+  const workload::Trace* trace = nullptr;
+  std::uint64_t seed = 1;
+  Duration warm_up{0};                 // requests that arrive earlier run but are not counted in the percentiles
+  Duration sample_interval{0};         // of the time series; 0: none
+  bool step_by_step = false;           // never jump over alike decode steps: the slow oracle
+  bool check_invariants = false;       // after every event (tests)
+  bool keep_requests = false;          // fill Outcome::requests
+};
+
+struct RequestRecord {
+  RequestId id;                        // index into the trace
+  Instant arrival, first_scheduled, first_token, last_token;  // Instant::max() while it has not happened
+  std::int32_t input_tokens = 0, output_tokens = 0;
+  std::uint32_t replica = 0;           // the last one that ran it
+  std::uint16_t request_class = 0;
+  std::uint16_t preemptions = 0;       // by a scheduler or by the loss of a replica
+  bool rejected = false;
+};
+
+struct ClassOutcome {
+  std::uint64_t requests = 0, completed = 0, rejected = 0, attained = 0;
+  std::uint64_t output_tokens = 0;
+  QuantileSketch queue_wait_ms, ttft_ms, tpot_ms, e2e_ms;
+};
+
+struct Sample {                        // at one instant
+  Instant at;
+  std::uint32_t arrivals = 0;          // since the last sample
+  std::uint32_t queued = 0;            // not yet first scheduled, whole fleet
+  std::uint32_t ready_replicas = 0;
+  std::vector<std::uint32_t> running;  // [replicas]
+  std::vector<float> kv_share;         // [replicas], 0..1
+};
+
+struct FleetEvent {
+  Instant at;
+  std::string kind, text;
+};
+
+struct Outcome {
+  std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
+  std::uint64_t input_tokens = 0, output_tokens = 0;  // of completed requests
+  Duration duration{0};                // first arrival to the last completion
+  std::uint64_t steps = 0;             // engine steps, those jumped over included
+  std::uint64_t events = 0;            // simulated events
+  double gpu_seconds = 0;              // of every replica that existed, standby included
+  ClassOutcome all;                    // every class together
+  std::vector<ClassOutcome> classes;   // [classes]
+  std::vector<Sample> samples;
+  std::vector<FleetEvent> log;
+  std::vector<RequestRecord> requests_log;
+  std::uint64_t digest = 0;            // over every request's instants and every event
+};
+
+// Called now and then with the share of arrivals already fed, 0..1; return false to give up (Outcome is then partial).
+using Progress = std::function<bool(double)>;
+
+// Requires a valid scenario (at least one replica, one class, a trace); checks it with MUSTER_CHECK.
+Outcome run(const Scenario& scenario, const Progress& progress = {});
+
+}  // namespace muster::sim
