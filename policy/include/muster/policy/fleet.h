@@ -41,7 +41,7 @@ struct RequestInfo {
   std::uint32_t request_class = 0;
   std::int32_t rank = 0;                  // lower first
   Duration work{0};                       // the driver's estimate of the device time it needs
-  std::optional<ZoneId> zone;             // where it came in
+  std::optional<ZoneId> zone = {};        // where it came in
 };
 
 struct Action {

@@ -49,12 +49,12 @@ struct Fault {
 
 // Targets of a class of requests; nullopt: no target. A request attains its SLO when it meets every one.
 struct RequestSlo {
-  std::optional<Duration> queue_wait, ttft, tpot, e2e;
+  std::optional<Duration> queue_wait = {}, ttft = {}, tpot = {}, e2e = {};
 };
 struct RequestClass {
   std::string name;
   std::int32_t rank = 0;               // lower is more urgent
-  RequestSlo slo;
+  RequestSlo slo = {};
 };
 
 struct Scenario {
