@@ -18,7 +18,7 @@ using testing_support::trace;
 
 std::vector<std::string> log_of(const Outcome& o) {
   std::vector<std::string> lines;
-  for (const FleetEvent& e : o.log) lines.push_back(fmt::format("{} {}: {}", to_seconds(e.at.time_since_epoch()), e.kind, e.text));
+  for (const FleetEvent& e : o.log) lines.push_back(fmt::format("{:g} {}: {}", to_seconds(e.at.time_since_epoch()), e.kind, e.text));
   return lines;
 }
 
