@@ -134,8 +134,8 @@ Outcome Simulation::run() {
       continue;
     }
     // Nothing happens any more, and with nobody left to serve them, the rest is not completed.
-    if (at == Instant::max() || (lifecycle_.serving() == 0 && lifecycle_.next_event() == Instant::max() &&
-                                 ledger_.arrived() == total))
+    if (at == Instant::max() || (ledger_.arrived() == total && lifecycle_.next_event() == Instant::max() &&
+                                 lifecycle_.serving() == 0))
       break;
     now_ = at;
     ++event_count_;

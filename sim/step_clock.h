@@ -31,13 +31,8 @@ class StepClock {
 
   // A decode-only step of so many sequences with so many KV tokens in all (before the step).
   Duration decode_time(std::size_t stage, std::int64_t sequences, std::int64_t kv_tokens) {
-    const auto row = static_cast<std::size_t>(sequences) * stages_ + stage;
-    const auto knot = static_cast<std::size_t>(kv_tokens >> kKnotBits);
-    if (row >= rows_.size() || knot + 1 >= rows_[row].size() || rows_[row][knot] == 0 || rows_[row][knot + 1] == 0)
-        [[unlikely]]
-      fill(row, knot);
-    const std::int64_t here = rows_[row][knot], next = rows_[row][knot + 1];
-    return Duration(here + (((next - here) * (kv_tokens & (kKnot - 1))) >> kKnotBits));
+    const auto [time, slope] = segment(stage, sequences, kv_tokens);
+    return Duration(time + ((slope * (kv_tokens & (kKnot - 1))) >> kKnotBits));
   }
 
   // ... through an empty pipeline: the sum over the stages.
@@ -58,6 +53,18 @@ class StepClock {
   Run decode_run_within(std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps, Duration limit);
 
  private:
+  // Between two knots: the time at the lower one, ns, and how much longer it is at the upper one.
+  struct Segment {
+    std::int64_t time = 0, slope = 0;
+  };
+  Segment segment(std::size_t stage, std::int64_t sequences, std::int64_t kv_tokens) {
+    const auto row = static_cast<std::size_t>(sequences) * stages_ + stage;
+    const auto knot = static_cast<std::size_t>(kv_tokens >> kKnotBits);
+    if (row >= rows_.size() || knot + 1 >= rows_[row].size() || rows_[row][knot] == 0 || rows_[row][knot + 1] == 0)
+        [[unlikely]]
+      fill(row, knot);
+    return {rows_[row][knot], rows_[row][knot + 1] - rows_[row][knot]};
+  }
   void fill(std::size_t row, std::size_t knot);
   std::int64_t evaluate(std::size_t row, std::size_t knot) const;
 
