@@ -129,7 +129,7 @@ Outcome Simulation::run() {
   const std::uint64_t total = scenario_.trace->requests.size();
   while (ledger_.answered() < total) {
     const auto at = Instant(Duration(events_.min_key()));
-    if (!touched_.empty() && (at > now_ || events_.min_index() == sample_source())) {
+    if (!touched_.empty() && at > now_) {
       start_touched();
       continue;
     }
@@ -226,7 +226,7 @@ bool Simulation::on_arrivals() {
 }
 
 void Simulation::on_sample() {
-  // Bring those in a jump to now. A step that would have begun at this very instant begins.
+  // All else of this instant is done: let the steps begin, also those that begin in the middle of a jump.
   for (std::uint32_t i = 0; i < replica_count(); ++i) {
     replicas_[i].settle(now_);
     touch(i);

@@ -203,9 +203,10 @@ struct Busy {
     Duration at(0);
     for (int i = 0; i < 3000; ++i) {
       at += Duration(rng.below(40'000'000));
-      trace.requests.push_back(request(at, static_cast<std::int32_t>(1 + rng.below(4000)),
-                                       static_cast<std::int32_t>(1 + rng.below(300)),
-                                       static_cast<std::uint16_t>(rng.below(2))));
+      // One draw a statement: compilers evaluate arguments in different orders.
+      const auto input_tokens = static_cast<std::int32_t>(1 + rng.below(4000));
+      const auto output_tokens = static_cast<std::int32_t>(1 + rng.below(300));
+      trace.requests.push_back(request(at, input_tokens, output_tokens, static_cast<std::uint16_t>(rng.below(2))));
     }
     trace.tenants = {"search", "etl"};
     scenario = testing_support::scenario(timer, trace, 6, 3);
@@ -233,7 +234,7 @@ TEST(Simulation, TheDigestIsTheSameOnEveryCompiler) {
   const Outcome o = run(busy.scenario);
   EXPECT_EQ(o.completed, 3000U);
   EXPECT_GT(o.preempted, 0U);
-  EXPECT_EQ(o.digest, 0xd295cce3559acc0cULL) << fmt::format("{:#x}", o.digest);
+  EXPECT_EQ(o.digest, 0x077f483f86871fb2ULL) << fmt::format("{:#x}", o.digest);
 }
 
 TEST(Simulation, NeitherSamplingNorCheckingNorKeepingRecordsChangesResults) {
