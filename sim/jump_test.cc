@@ -77,7 +77,8 @@ class RandomScenario {
                        .ready_queue_max = static_cast<std::uint32_t>(below(4)),
                        .running_max = static_cast<std::uint32_t>(scenario.kind.limits.max_num_seqs),
                        .queue_max = one_in(3) ? rng_.below(10) : 1000};
-    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}}, {.name = "batch", .rank = 7, .slo = {}}};
+    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}},
+                        {.name = "batch", .rank = 7, .slo = {}}};
     scenario.class_of_tenant = {0, static_cast<std::uint32_t>(below(2))};
     scenario.sample_interval = one_in(2) ? Duration(0) : Duration(1 + below(20'000'000));
     if (one_in(4)) scenario.sample_interval = 1ms;
@@ -139,7 +140,8 @@ void expect_sound(const Scenario& s, const Outcome& o) {
   EXPECT_EQ(o.rejected, rejected);
   EXPECT_EQ(o.output_tokens, output_tokens);
   // Nobody is lost: who is neither completed nor rejected waited for a fleet that died.
-  const bool may_die = std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.lasts == Duration(0); });
+  const bool may_die =
+      std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.lasts == Duration(0); });
   if (!may_die) EXPECT_EQ(o.completed + o.rejected, o.requests);
 }
 

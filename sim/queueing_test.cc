@@ -119,8 +119,8 @@ TEST(Queueing, MMkThroughTheFleetsQueue) {
   }
 }
 
-// One replica with k places in its batch: also M/M/k, but that places are filled at step boundaries: on average half a step
-// later for those who come while others run.
+// One replica with k places in its batch: also M/M/k, but that places are filled at step boundaries: on average half a
+// step later for those who come while others run.
 TEST(Queueing, MMkInsideOneReplica) {
   const int k = 5;
   const double rate = 0.8 * k / kMeanService;

@@ -1,4 +1,5 @@
-// The time series of a run, in bounded memory: when it grows too long, every second sample goes and the interval doubles.
+// The time series of a run, in bounded memory: when it grows too long, every second sample goes and the interval
+// doubles.
 #pragma once
 
 #include <cstdint>
