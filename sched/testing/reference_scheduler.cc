@@ -1,0 +1,251 @@
+#include "reference_scheduler.h"
+
+#include <algorithm>
+
+#include "muster/core/check.h"
+
+namespace muster::sched::testing {
+
+ReferenceScheduler::ReferenceScheduler(const SchedulerLimits& limits) : limits_(limits) {
+  for (std::int64_t block = 0; block < limits.kv_blocks; ++block) free_blocks_.push_back(block);
+}
+
+ReferenceScheduler::Request* ReferenceScheduler::find_serial(std::uint64_t serial) {
+  for (Request& request : requests_) {
+    if (request.serial == serial) return &request;
+  }
+  return nullptr;
+}
+
+bool ReferenceScheduler::add(Instant, const NewSequence& sequence) {
+  const std::int64_t tokens = sequence.prompt_tokens + sequence.max_tokens;
+  if (tokens > limits_.kv_blocks * limits_.kv_block_tokens) return false;
+  Request request;
+  request.id = sequence.id;
+  request.prompt = sequence.prompt_tokens;
+  request.max_tokens = sequence.max_tokens;
+  request.priority = sequence.priority;
+  request.serial = ++serials_;
+  requests_.push_back(request);
+  return true;
+}
+
+bool ReferenceScheduler::abort(RequestId id) {
+  for (const Request& request : requests_) {
+    if (request.id == id) {
+      remove(request.serial);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool ReferenceScheduler::give_blocks(Request& request, std::int64_t tokens) {
+  std::vector<std::int64_t> blocks = request.blocks;
+  std::vector<std::int64_t> left = free_blocks_;
+  while (static_cast<std::int64_t>(blocks.size()) * limits_.kv_block_tokens < tokens) {
+    if (left.empty()) return false;
+    blocks.push_back(left.back());
+    left.pop_back();
+  }
+  request.blocks = blocks;
+  free_blocks_ = left;
+  return true;
+}
+
+void ReferenceScheduler::take_blocks_back(Request& request) {
+  for (std::int64_t block : request.blocks) free_blocks_.push_back(block);
+  request.blocks.clear();
+}
+
+void ReferenceScheduler::remove(std::uint64_t serial) {
+  take_blocks_back(*find_serial(serial));
+  std::erase_if(requests_, [&](const Request& r) { return r.serial == serial; });
+  std::erase(admitted_, serial);
+}
+
+// Of the running ones, the one with the highest priority number, and of those the latest.
+std::uint64_t ReferenceScheduler::last_in_order() const {
+  const Request* last = nullptr;
+  for (const Request& r : requests_) {
+    if (!r.running) continue;
+    if (!last || r.priority > last->priority || (r.priority == last->priority && r.serial > last->serial)) last = &r;
+  }
+  return last->serial;
+}
+
+// Of the waiting ones, the one with the lowest priority number, and of those the earliest; 0: nobody waits.
+std::uint64_t ReferenceScheduler::first_waiting() const {
+  const Request* first = nullptr;
+  for (const Request& r : requests_) {
+    if (r.running) continue;
+    if (!first || r.priority < first->priority || (r.priority == first->priority && r.serial < first->serial))
+      first = &r;
+  }
+  return first ? first->serial : 0;
+}
+
+void ReferenceScheduler::preempt(std::uint64_t serial, StepPlan& plan) {
+  Request& request = *find_serial(serial);
+  take_blocks_back(request);
+  request.computed = 0;
+  request.emitted_at_start = request.emitted;
+  request.running = false;
+  if (request.in_step == step_ + 1) request.in_step = 0;  // of the step that is being made
+  std::erase(admitted_, serial);
+  std::erase_if(plan.pieces, [&](const Piece& p) { return p.slot == static_cast<std::uint32_t>(serial); });
+  plan.preempted.push_back(request.id);
+  ++preemptions_;
+}
+
+std::int64_t ReferenceScheduler::tokens_of(const StepPlan& plan) {
+  std::int64_t tokens = 0;
+  for (const Piece& piece : plan.pieces) tokens += piece.tokens;
+  return tokens;
+}
+
+std::int64_t ReferenceScheduler::tokens_to_schedule(const Request& request, std::int64_t budget) const {
+  std::int64_t tokens = request.known() - request.computed;
+  const std::int64_t cap = limits_.long_prefill_token_threshold;
+  if (cap > 0 && tokens > cap) tokens = cap;
+  return std::min(tokens, budget);
+}
+
+void ReferenceScheduler::put_into_plan(Request& request, std::int64_t tokens, StepPlan& plan) const {
+  Piece piece;
+  piece.id = request.id;
+  piece.slot = static_cast<std::uint32_t>(request.serial);
+  piece.tokens = tokens;
+  piece.computed_before = request.computed;
+  piece.decode = request.computed >= request.to_prefill();
+  piece.samples = request.computed + tokens == request.known();
+  request.in_step = step_ + 1;
+  plan.pieces.push_back(piece);
+}
+
+bool ReferenceScheduler::schedule(Instant, StepPlan& plan) {
+  plan.clear();
+  if (steps_out_ == limits_.steps_in_flight_max) return false;
+
+  const std::vector<std::uint64_t> in_order = admitted_;
+  for (std::uint64_t serial : in_order) {
+    if (!find_serial(serial)->running || find_serial(serial)->in_step != 0) continue;
+    const std::int64_t budget = limits_.max_num_batched_tokens - tokens_of(plan);
+    if (budget == 0) break;
+    const std::int64_t tokens = tokens_to_schedule(*find_serial(serial), budget);
+    while (find_serial(serial)->running &&
+           !give_blocks(*find_serial(serial), find_serial(serial)->computed + tokens)) {
+      preempt(last_in_order(), plan);
+    }
+    if (find_serial(serial)->running) put_into_plan(*find_serial(serial), tokens, plan);
+  }
+
+  while (plan.preempted.empty() && first_waiting() != 0) {
+    Request& request = *find_serial(first_waiting());
+    const std::int64_t budget = limits_.max_num_batched_tokens - tokens_of(plan);
+    if (budget == 0 || static_cast<std::int64_t>(admitted_.size()) == limits_.max_num_seqs) break;
+    if (request.in_step != 0) break;
+    const std::int64_t tokens = tokens_to_schedule(request, budget);
+    if (!give_blocks(request, tokens)) break;
+    request.running = true;
+    admitted_.push_back(request.serial);
+    put_into_plan(request, tokens, plan);
+  }
+
+  if (plan.pieces.empty()) return false;
+  for (const Piece& piece : plan.pieces) {
+    if (piece.decode) {
+      plan.decode_sequences += 1;
+      plan.decode_kv_tokens += piece.computed_before;
+    } else {
+      plan.prefill_tokens += piece.tokens;
+    }
+    if (piece.samples) plan.sampled_sequences += 1;
+  }
+  plan.step = ++step_;
+  ++steps_out_;
+  return true;
+}
+
+void ReferenceScheduler::finish_step(Instant, const StepPlan& plan, std::span<const RequestId> stopped,
+                                     std::vector<RequestId>& finished) {
+  --steps_out_;
+  for (const Piece& piece : plan.pieces) {
+    Request* request = find_serial(piece.slot);
+    if (!request) continue;  // aborted
+    request->in_step = 0;
+    if (request->running) request->computed += piece.tokens;
+    if (!piece.samples) continue;
+    request->emitted += 1;
+    if (!request->running) request->emitted_at_start = request->emitted;
+    const bool stop = std::find(stopped.begin(), stopped.end(), piece.id) != stopped.end();
+    if (stop || request->emitted == request->max_tokens) {
+      finished.push_back(request->id);
+      remove(request->serial);
+    }
+  }
+}
+
+bool ReferenceScheduler::same_decodes(const StepPlan& a, const StepPlan& b) {
+  if (!b.preempted.empty() || a.pieces.size() != b.pieces.size()) return false;
+  for (std::size_t i = 0; i < a.pieces.size(); ++i) {
+    if (a.pieces[i].slot != b.pieces[i].slot || !a.pieces[i].decode || !b.pieces[i].decode) return false;
+  }
+  return true;
+}
+
+std::int64_t ReferenceScheduler::steps_alike(const StepPlan& plan) const {
+  // A jump is only offered for all that runs, in the only step out.
+  if (steps_out_ != 1 || plan.pieces.size() != admitted_.size()) return 1;
+  ReferenceScheduler future = *this;
+  StepPlan current = plan;
+  for (std::int64_t steps = 1;; ++steps) {
+    StepPlan beside, next;
+    std::vector<RequestId> finished;
+    if (future.schedule({}, beside) || !beside.preempted.empty()) return 1;
+    future.finish_step({}, current, {}, finished);
+    if (!finished.empty() || !future.schedule({}, next) || !same_decodes(current, next)) return steps;
+    current = next;
+  }
+}
+
+void ReferenceScheduler::finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
+                                      std::vector<RequestId>& finished) {
+  StepPlan current = plan;
+  for (std::int64_t i = 1; i < steps; ++i) {
+    finish_step(now, current, {}, finished);
+    MUSTER_CHECK(finished.empty(), "somebody finished inside a jump");
+    schedule(now, current);
+  }
+  finish_step(now, current, {}, finished);
+}
+
+SchedulerState ReferenceScheduler::state() const {
+  SchedulerState state;
+  state.kv_blocks_total = limits_.kv_blocks;
+  state.kv_blocks_used = limits_.kv_blocks - static_cast<std::int64_t>(free_blocks_.size());
+  state.preemptions = preemptions_;
+  for (const Request& request : requests_) {
+    (request.running ? state.running : state.waiting) += 1;
+    state.prompt_tokens_waiting += std::max<std::int64_t>(0, request.to_prefill() - request.computed);
+  }
+  return state;
+}
+
+// Every block is in exactly one place, and nobody holds more than its tokens need.
+void ReferenceScheduler::check() const {
+  std::vector<std::int64_t> seen = free_blocks_;
+  for (const Request& request : requests_) {
+    seen.insert(seen.end(), request.blocks.begin(), request.blocks.end());
+    MUSTER_CHECK(request.running || request.blocks.empty(), "request {} waits with KV blocks", request.id.value);
+    const bool listed = std::find(admitted_.begin(), admitted_.end(), request.serial) != admitted_.end();
+    MUSTER_CHECK(listed == request.running, "request {} and the running list", request.id.value);
+  }
+  std::sort(seen.begin(), seen.end());
+  MUSTER_CHECK(static_cast<std::int64_t>(seen.size()) == limits_.kv_blocks, "{} KV blocks", seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    MUSTER_CHECK(seen[i] == static_cast<std::int64_t>(i), "KV block {} is missing or doubled", i);
+  }
+}
+
+}  // namespace muster::sched::testing
