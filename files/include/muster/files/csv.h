@@ -1,11 +1,12 @@
 // CSV with a header line, streamed from a plain or gzip file (RFC 4180 quoting within one line).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/files/lines.h"
@@ -24,7 +25,8 @@ class CsvReader {
   // Reads the next row; false at the end. Blank lines are skipped. Fails if the number of fields differs from the header's.
   Result<bool> next();
 
-  std::string_view field(std::size_t column) const { return fields_[column]; }  // trimmed; lives until next()
+  // Without quotes and the blanks around it; lives until next(). Requires column < columns().size().
+  std::string_view field(std::size_t column) const { return fields_[column]; }
   // The field as a finite number. Fails with file, line, column, the text found ("nan", "", "x") and what is needed.
   Result<double> number(std::size_t column) const;
   // The field as an integer in [min, max]; "12" and "12.0" are integers, "12.5" is not.
@@ -38,8 +40,7 @@ class CsvReader {
 
   LineReader lines_;
   std::vector<std::string> columns_;
-  std::vector<std::string_view> fields_;
-  std::string line_;                     // keeps the current line; fields_ point into it or into unquoted_
+  std::vector<std::string_view> fields_;  // into the line reader's buffer or into unquoted_
   std::vector<std::string> unquoted_;
 };
 

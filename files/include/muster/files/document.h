@@ -1,8 +1,10 @@
-// YAML and JSON documents (JSON is read as YAML) whose values remember their file and line, so that every complaint
+// YAML and JSON documents (to the reader the same) whose values remember their file and line, so that every complaint
 // about an input file can say where, what was found and what is needed.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,18 +35,20 @@ class Node {
   Result<std::int64_t> integer() const;   // whole; the same multipliers
   Result<bool> boolean() const;           // true/false, yes/no
 
+  std::string found() const;              // for messages: "\"x\"" (cut if long), "nothing", "a list" or "a map"
   // An error at this node: "fleet.yaml:12: pools[0].parallel.tp: <message>".
   std::unexpected<Error> error(std::string_view message) const;
 
  private:
-  friend Result<Node> parse_document(std::string_view text, const std::string& name);
-  struct Value;  // the parsed tree, shared by its nodes
+  friend class Tree;
+  struct Value;
   explicit Node(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
   std::shared_ptr<const Value> value_;
 };
 
 // Parses `text`; `name` is the file name for messages. Fails with name:line on a syntax error, on a key given twice in
-// one map, and on nesting deeper than 64.
+// one map, on nesting deeper than 64, on control characters, and on aliases that unfold to over a million values.
+// An empty text is a null value.
 Result<Node> parse_document(std::string_view text, const std::string& name);
 Result<Node> read_document(const std::string& path);
 
@@ -78,17 +82,27 @@ class MapReader {
   void read(std::string_view key, bool& out, bool needed);
   void read(std::string_view key, std::vector<std::string>& out, bool needed);
   void read(std::string_view key, std::vector<double>& out, bool needed);
-  void read(std::string_view key, std::vector<std::int64_t>& out, bool needed);
-  template <class T>
-    requires std::is_integral_v<T>
+  void read(std::string_view key, std::vector<bool>& out, bool needed);
+  template <std::integral T>
   void read(std::string_view key, T& out, bool needed) {
-    if (const auto v = read_integer(key, needed, static_cast<std::int64_t>(std::numeric_limits<T>::min()),
-                                    std::numeric_limits<T>::max() > INT64_MAX
-                                        ? INT64_MAX
-                                        : static_cast<std::int64_t>(std::numeric_limits<T>::max())))
-      out = static_cast<T>(*v);
+    if (const auto v = read_integer(key, needed, kMin<T>, kMax<T>)) out = static_cast<T>(*v);
   }
+  template <std::integral T>
+  void read(std::string_view key, std::vector<T>& out, bool needed) {
+    if (const auto values = read_integers(key, needed, kMin<T>, kMax<T>)) {
+      out.clear();
+      for (const std::int64_t v : *values) out.push_back(static_cast<T>(v));
+    }
+  }
+  template <std::integral T>
+  static constexpr std::int64_t kMin = static_cast<std::int64_t>(std::numeric_limits<T>::min());
+  template <std::integral T>
+  static constexpr std::int64_t kMax = std::cmp_greater(std::numeric_limits<T>::max(), INT64_MAX)
+                                           ? INT64_MAX
+                                           : static_cast<std::int64_t>(std::numeric_limits<T>::max());
   std::optional<std::int64_t> read_integer(std::string_view key, bool needed, std::int64_t min, std::int64_t max);
+  std::optional<std::vector<std::int64_t>> read_integers(std::string_view key, bool needed, std::int64_t min,
+                                                         std::int64_t max);
   std::optional<Node> take(std::string_view key, bool needed);
 
   Node node_;
