@@ -108,6 +108,7 @@ struct Windowed {
 inline model::ModelSpec gemma(const Dense& d, const Windowed& w) {
   model::ModelSpec m = dense(d);
   m.norms_per_layer = 4;
+  m.max_position_embeddings = w.window == 4096 ? 8192 : 131072;  // Gemma 2, Gemma 3
   model::SlidingWindow window{.window = w.window, .local = {}};
   for (int layer = 0; layer < m.layers; ++layer) window.local.push_back((layer + 1) % w.period != 0);
   m.sliding_window = window;

@@ -116,26 +116,34 @@ StageMemory stage_memory(const Deployment& d, int first, int count, bool has_emb
   return stage;
 }
 
-// The smallest power of two of tensor parallelism above the present one that holds the weights, if any.
-std::optional<int> larger_tp_that_fits(const Deployment& d, std::int64_t weights, std::int64_t budget) {
-  for (int tp = d.layout.tp * 2; tp <= tensor_parallel_limit(*d.gpu); tp *= 2) {
-    Layout layout = d.layout;
-    layout.tp = tp;
-    if (refuse_layout(*d.model, layout)) continue;
-    if (weights * d.layout.tp / tp < budget) return tp;
-  }
+struct Filled {
+  MemoryVerdict verdict;   // without `why`
+  double needed = 0;       // KV tokens of one request of the maximum length
+};
+Filled fill(const Deployment& d);
+
+bool fits(const Filled& filled) {
+  return filled.verdict.stage().free.value >= 0 && static_cast<double>(filled.verdict.kv_tokens.value) >= filled.needed;
+}
+
+// The smallest power of two of tensor parallelism above the present one that fits, if any.
+std::optional<int> larger_tp_that_fits(const Deployment& d) {
+  Deployment other = d;
+  other.kv_blocks.reset();
+  for (other.layout.tp *= 2; other.layout.tp <= tensor_parallel_limit(*d.gpu); other.layout.tp *= 2)
+    if (!refuse_layout(*d.model, other.layout) && fits(fill(other))) return other.layout.tp;
   return std::nullopt;
 }
 
 std::string ways_to_fit(const Deployment& d, const StageMemory& stage, std::int64_t budget) {
   std::string ways;
   const auto add = [&ways](const std::string& way) { ways += (ways.empty() ? "use " : ", or ") + way; };
-  if (const auto tp = larger_tp_that_fits(d, stage.weights.value, budget)) add(fmt::format("--tp {}", *tp));
-  const double now = model::weight_bytes(d.precision.weights);
+  if (const auto tp = larger_tp_that_fits(d)) add(fmt::format("--tp {}", *tp));
   for (const Dtype dtype : {Dtype::kFp8, Dtype::kInt4}) {
-    const double scale = model::weight_bytes(dtype) / now;
-    if (scale < 0.9 && compute_format(*d.gpu, dtype) &&
-        static_cast<double>(stage.weights.value) * scale < static_cast<double>(budget)) {
+    Deployment other = d;
+    other.precision.weights = dtype;
+    if (model::weight_bytes(dtype) < model::weight_bytes(d.precision.weights) && compute_format(*d.gpu, dtype) &&
+        fits(fill(other))) {
       add(fmt::format("--precision {}", model::name(dtype)));
       break;
     }
@@ -148,8 +156,8 @@ std::string ways_to_fit(const Deployment& d, const StageMemory& stage, std::int6
   return ways.empty() ? "use a device with more memory" : ways;
 }
 
-std::string why_weights_do_not_fit(const Deployment& d, const StageMemory& stage, std::int64_t room) {
-  const std::int64_t budget = room + stage.weights.value;  // what is left for weights and KV
+std::string why_weights_do_not_fit(const Deployment& d, const StageMemory& stage) {
+  const std::int64_t budget = stage.free.value + stage.weights.value;  // what is left for the weights
   return fmt::format("needs {:.1f} GiB of weights per GPU, has {:.1f}: {}", to_gib(stage.weights),
                      std::max(0.0, to_gib(Bytes(budget))), ways_to_fit(d, stage, budget));
 }
@@ -231,8 +239,9 @@ double kv_tokens_of_sequence(const Deployment& d, double context) {
   return tokens;
 }
 
-MemoryVerdict memory(const Deployment& d) {
-  MUSTER_CHECK(d.model && d.gpu, "a deployment needs a model and a device");
+namespace {
+
+Filled fill(const Deployment& d) {
   const std::vector<int> layers = stage_layers(d.model->layers, d.layout.pp);
   MemoryVerdict verdict;
   std::int64_t tokens = std::numeric_limits<std::int64_t>::max();
@@ -280,15 +289,25 @@ MemoryVerdict memory(const Deployment& d) {
   }
   const double needed = kv_tokens_of_sequence(d, max_model_len(d));
   verdict.max_concurrency = needed > 0 ? static_cast<double>(tokens) / needed : 0;
-  if (room < 0) {
-    verdict.why = why_weights_do_not_fit(d, verdict.stage(), room);
-  } else if (static_cast<double>(tokens) < needed) {
-    verdict.why = why_context_does_not_fit(d, verdict, needed);
-  } else {
-    verdict.fits = true;
+  return {.verdict = std::move(verdict), .needed = needed};
+}
+
+}  // namespace
+
+MemoryVerdict memory(const Deployment& d) {
+  MUSTER_CHECK(d.model && d.gpu, "a deployment needs a model and a device");
+  Filled filled = fill(d);
+  MemoryVerdict& verdict = filled.verdict;
+  verdict.fits = fits(filled);
+  const StageMemory& stage = verdict.stage();
+  if (verdict.fits) {
     verdict.why = fmt::format("{:.1f} GiB of weights and {:.1f} GiB of KV per GPU: {} tokens, {:.1f} requests of {}",
-                              to_gib(verdict.stage().weights), to_gib(verdict.stage().kv), tokens,
+                              to_gib(stage.weights), to_gib(stage.kv), verdict.kv_tokens.value,
                               verdict.max_concurrency, max_model_len(d));
+  } else if (stage.free.value < 0) {
+    verdict.why = why_weights_do_not_fit(d, stage);
+  } else {
+    verdict.why = why_context_does_not_fit(d, verdict, filled.needed);
   }
   return verdict;
 }

@@ -106,7 +106,8 @@ TEST(Memory, SaysWhichFlagWouldHelp) {
   const MemoryVerdict one = memory(llama_70b_on(gpu, model, 1));
   EXPECT_FALSE(one.fits);
   EXPECT_THAT(one.why, HasSubstr("GiB of weights per GPU, has"));
-  EXPECT_THAT(one.why, HasSubstr("--tp 4"));
+  EXPECT_THAT(one.why, HasSubstr("use --tp 2, or --precision int4"));
+  EXPECT_TRUE(memory(llama_70b_on(gpu, model, 2)).fits);
   EXPECT_LT(one.stage().free.value, 0);
 
   Deployment tight = llama_70b_on(gpu, model, 2);

@@ -57,10 +57,12 @@ struct StepModel::Data {
   AttentionShape attention, window_attention;
   MlaShape mla;
   MoeShape moe;
+  bool dense_quantised = true;  // false: only the experts are stored in the low precision (gpt-oss)
 
   explicit Data(const Deployment& d);
   void add_projections(StepBreakdown& b, const LayerGroup& group, double tokens) const;
   void add_attention(StepBreakdown& b, const LayerGroup& group, const StepShape& shape) const;
+  void add_linear_attention(StepBreakdown& b, const LayerGroup& group, const StepShape& shape) const;
   void add_mlp(StepBreakdown& b, const LayerGroup& group, double tokens) const;
   void add_head(StepBreakdown& b, double rows) const;
   StepBreakdown evaluate(const Stage& stage, const StepShape& shape) const;
@@ -80,6 +82,7 @@ void add(StepBreakdown& b, double StepBreakdown::*entry, const OpTime& t, double
 
 StepModel::Data::Data(const Deployment& d) : operators(d), model(*d.model), layout(d.layout), engine(d.engine) {
   const double tp = layout.tp;
+  dense_quantised = !(model.only_experts_quantised && d.precision.weights == model.default_dtype);
   const std::vector<int> layers = stage_layers(model.layers, layout.pp);
   int first = 0;
   for (std::size_t s = 0; s < layers.size(); ++s) {
@@ -115,29 +118,34 @@ void StepModel::Data::add_projections(StepBreakdown& b, const LayerGroup& group,
   const double hidden = model.hidden_size;
   const double tp = layout.tp;
   const double bytes = operators.activation_bytes();
+  const bool dense = dense_quantised;
   double query_width = attention.heads * attention.head_dim;
-  if (group.attention == AttentionKind::kLinear && model.linear_attention->parameters_per_layer > 0) {
-    const double columns = model.linear_attention->parameters_per_layer / hidden / tp;
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = columns, .k = hidden}, tokens), count);
-    add(b, &StepBreakdown::elementwise_s, operators.elementwise(tokens * columns * bytes), count);
+  if (group.attention == AttentionKind::kLinear) {
+    // Gated delta net: queries and keys, values and their gate in one projection; then a short convolution.
+    const model::LinearAttention& l = *model.linear_attention;
+    const double keys = l.key_heads * static_cast<double>(l.key_head_dim) / tp;
+    const double values = l.value_heads * static_cast<double>(l.value_head_dim) / tp;
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = 2 * keys + 2 * values, .k = hidden}, tokens, dense), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = values}, tokens, dense), count);
+    add(b, &StepBreakdown::elementwise_s, operators.elementwise(4 * tokens * (keys + values) * bytes), 2 * count);
   } else if (model.mla) {
     const model::Mla& m = *model.mla;
     const double latent = m.kv_lora_rank + m.qk_rope_head_dim;
     const double query = mla.heads * (m.qk_nope_head_dim + m.qk_rope_head_dim);
     if (m.q_lora_rank > 0) {
-      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = m.q_lora_rank + latent, .k = hidden}, tokens), count);
-      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = query, .k = static_cast<double>(m.q_lora_rank)}, tokens),
+      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = m.q_lora_rank + latent, .k = hidden}, tokens, dense), count);
+      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = query, .k = static_cast<double>(m.q_lora_rank)}, tokens, dense),
           count);
     } else {
-      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = query + latent, .k = hidden}, tokens), count);
+      add(b, &StepBreakdown::gemm_s, operators.gemm({.n = query + latent, .k = hidden}, tokens, dense), count);
     }
     query_width = mla.heads * m.v_head_dim;
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = query_width}, tokens), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = query_width}, tokens, dense), count);
     add(b, &StepBreakdown::elementwise_s, operators.elementwise(2 * tokens * (query + latent) * bytes), count);
   } else {
     const double kv_width = 2 * attention.kv_heads * attention.head_dim;
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = query_width + kv_width, .k = hidden}, tokens), count);
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = query_width}, tokens), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = (model.attention_output_gate ? 2 : 1) * query_width + kv_width, .k = hidden}, tokens, dense), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = query_width}, tokens, dense), count);
     // Rotary embedding, and the write of keys and values into the cache.
     add(b, &StepBreakdown::elementwise_s, operators.elementwise(2 * tokens * (query_width + kv_width) * bytes), count);
     add(b, &StepBreakdown::elementwise_s, operators.elementwise(2 * tokens * kv_width * bytes), count);
@@ -152,7 +160,12 @@ void StepModel::Data::add_projections(StepBreakdown& b, const LayerGroup& group,
 }
 
 void StepModel::Data::add_attention(StepBreakdown& b, const LayerGroup& group, const StepShape& shape) const {
-  if (group.attention == AttentionKind::kLinear) return;
+  const double sequences = static_cast<double>(shape.decode_sequences);
+  const double kv_tokens = static_cast<double>(shape.decode_kv_tokens);
+  if (group.attention == AttentionKind::kLinear) {
+    add_linear_attention(b, group, shape);
+    return;
+  }
   const AttentionShape& dims = group.attention == AttentionKind::kWindow ? window_attention : attention;
   for (const PrefillChunk& chunk : shape.prefills) {
     const double tokens = static_cast<double>(chunk.tokens);
@@ -161,18 +174,26 @@ void StepModel::Data::add_attention(StepBreakdown& b, const LayerGroup& group, c
         model.mla ? operators.mla_prefill(mla, tokens, prefix) : operators.prefill_attention(dims, tokens, prefix),
         group.count);
   }
-  const double sequences = static_cast<double>(shape.decode_sequences);
-  const double kv_tokens = static_cast<double>(shape.decode_kv_tokens);
   add(b, &StepBreakdown::attention_s,
       model.mla ? operators.mla_decode(mla, sequences, kv_tokens)
                 : operators.decode_attention(dims, sequences, kv_tokens),
       group.count);
 }
 
+void StepModel::Data::add_linear_attention(StepBreakdown& b, const LayerGroup& group, const StepShape& shape) const {
+  // Every sequence reads and writes its state once per step; a prompt is worked through in chunks of 64 tokens.
+  constexpr double kChunk = 64;
+  const double state = model.linear_attention->state_bytes_per_layer / layout.tp;
+  double passes = static_cast<double>(shape.decode_sequences);
+  for (const PrefillChunk& chunk : shape.prefills) passes += std::ceil(static_cast<double>(chunk.tokens) / kChunk);
+  add(b, &StepBreakdown::attention_s, operators.elementwise(2 * passes * state), group.count);
+}
+
 void StepModel::Data::add_mlp(StepBreakdown& b, const LayerGroup& group, double tokens) const {
   const double count = group.count;
   const double hidden = model.hidden_size;
   const double bytes = operators.activation_bytes();
+  const bool dense = dense_quantised;
   const double matrices = model.gated_mlp ? 2 : 1;
   double columns = model.intermediate_size / static_cast<double>(layout.tp);
   if (group.moe) {
@@ -181,8 +202,8 @@ void StepModel::Data::add_mlp(StepBreakdown& b, const LayerGroup& group, double 
     columns = model.moe->shared_intermediate_size / static_cast<double>(layout.tp);
   }
   if (columns > 0) {
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = matrices * columns, .k = hidden}, tokens), count);
-    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = columns}, tokens), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = matrices * columns, .k = hidden}, tokens, dense), count);
+    add(b, &StepBreakdown::gemm_s, operators.gemm({.n = hidden, .k = columns}, tokens, dense), count);
     add(b, &StepBreakdown::elementwise_s, operators.elementwise((matrices + 1) * tokens * columns * bytes), count);
   }
   // Experts divided over ranks of the same tensor-parallel group need no exchange of tokens (every rank has them all);
