@@ -1,35 +1,20 @@
 #include "muster/files/csv.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <system_error>
 
 #include "muster/core/text.h"
-#include "shown.h"
+#include "muster/files/number.h"
 
 namespace muster::files {
 namespace {
 
-// "1 column: a" or "3 columns: a, b, c", cut when there are very many.
+// The columns' names with commas between, cut when there are very many.
 std::string listed(const std::vector<std::string>& columns) {
   constexpr std::size_t kShown = 30;
   std::string text;
   for (std::size_t i = 0; i < std::min(columns.size(), kShown); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", shown(columns[i]));
   return text + (columns.size() > kShown ? ", ..." : "");
-}
-
-std::string_view without_plus(std::string_view text) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  return text;
-}
-
-template <class T>
-bool parse_whole(std::string_view text, T& out) {
-  text = without_plus(text);
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return code == std::errc() && end == text.data() + text.size();
 }
 
 std::string_view trim_front(std::string_view text) {
@@ -144,20 +129,13 @@ Result<void> CsvReader::split_line(std::string_view line) {
 }
 
 Result<double> CsvReader::number(std::size_t column) const {
-  double value = 0;
-  if (parse_whole(fields_[column], value) && std::isfinite(value)) return value;
+  if (const auto value = parse_number(fields_[column])) return *value;
   return fail("{}: column {}: found {}; a finite number is needed", where(), columns_[column], shown(fields_[column]));
 }
 
 Result<std::int64_t> CsvReader::integer(std::size_t column, std::int64_t min, std::int64_t max) const {
-  std::int64_t value = 0;
-  bool good = parse_whole(fields_[column], value);
-  if (double real = 0; !good && parse_whole(fields_[column], real)) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double skips integers
-    good = std::abs(real) <= kExact && real == std::floor(real);
-    if (good) value = static_cast<std::int64_t>(real);
-  }
-  if (good && value >= min && value <= max) return value;
+  const auto value = parse_integer(fields_[column]);
+  if (value && *value >= min && *value <= max) return *value;
   return fail("{}: column {}: found {}; an integer from {} to {} is needed", where(), columns_[column],
               shown(fields_[column]), min, max);
 }

@@ -1,14 +1,12 @@
 #include "muster/files/document.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <exception>
-#include <system_error>
 
 #include "muster/core/text.h"
 #include "muster/files/lines.h"
-#include "shown.h"
+#include "muster/files/number.h"
 #include "tree.h"
 
 namespace muster::files {
@@ -31,32 +29,23 @@ std::int64_t take_multiplier(std::string_view& text) {
   return multiplier;
 }
 
-template <class T>
-bool parse_whole(std::string_view text, T& out) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return code == std::errc() && end == text.data() + text.size();
-}
-
-std::optional<double> parse_number(std::string_view text) {
+std::optional<double> number_of(std::string_view text) {
   const auto multiplier = static_cast<double>(take_multiplier(text));
-  double value = 0;
-  if (!parse_whole(text, value) || !std::isfinite(value * multiplier)) return std::nullopt;
-  return value * multiplier;
+  const auto value = parse_number(text);
+  if (!value || !std::isfinite(*value * multiplier)) return std::nullopt;
+  return *value * multiplier;
 }
 
-std::optional<std::int64_t> parse_integer(std::string_view text) {
+std::optional<std::int64_t> integer_of(std::string_view text) {
   std::string_view digits = text;
   const std::int64_t multiplier = take_multiplier(digits);
-  std::int64_t whole = 0;
-  if (parse_whole(digits, whole)) {
-    std::int64_t value = 0;
-    if (__builtin_mul_overflow(whole, multiplier, &value)) return std::nullopt;
+  std::int64_t value = 0;
+  if (const auto whole = parse_integer(digits)) {
+    if (__builtin_mul_overflow(*whole, multiplier, &value)) return std::nullopt;
     return value;
   }
-  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double skips integers
-  const auto real = parse_number(text);
-  if (!real || std::abs(*real) > kExact || *real != std::floor(*real)) return std::nullopt;
+  const auto real = number_of(text);  // "1.5k"
+  if (!real || multiplier == 1 || std::abs(*real) > 1e15 || *real != std::floor(*real)) return std::nullopt;
   return static_cast<std::int64_t>(*real);
 }
 
@@ -166,13 +155,13 @@ Result<std::string> Node::text() const {
 
 Result<double> Node::number() const {
   if (is_scalar())
-    if (const auto value = parse_number(value_->text)) return *value;
+    if (const auto value = number_of(value_->text)) return *value;
   return error(fmt::format("found {}; a number is needed", found()));
 }
 
 Result<std::int64_t> Node::integer() const {
   if (is_scalar())
-    if (const auto value = parse_integer(value_->text)) return *value;
+    if (const auto value = integer_of(value_->text)) return *value;
   return error(fmt::format("found {}; an integer is needed", found()));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "shown.h"
+#include "muster/files/number.h"
 
 namespace muster::files {
 namespace {
