@@ -27,14 +27,23 @@ struct Trace {
   int block_tokens = 0;                      // tokens of one prefix block (512 for Mooncake); 0 without blocks
   std::vector<std::string> tenants;          // empty: one anonymous tenant
   std::uint64_t repaired_order = 0;          // rows that came out of order and were sorted in
+  std::uint64_t repaired_lengths = 0;        // lengths of 0 that were read as 1
+  std::uint64_t skipped_failures = 0;        // BurstGPT rows without a response: the service failed
 
   Duration span() const { return requests.empty() ? Duration(0) : requests.back().arrival - requests.front().arrival; }
 };
 
 inline constexpr std::int64_t kTokensMax = 16'777'216;  // longer lengths are taken for damage
 
-// Multiplies the rate by `factor` without changing the shape: `factor` x as many requests in the same span. The whole
-// part repeats each request with its arrival jittered within +-`jitter`; the fraction keeps a random share (seeded).
+// Multiplies the rate by `factor` without changing the shape: `factor` x as many requests in the same span, with the
+// same rate curve and the same lengths. Of k whole copies the first keeps its arrivals and the others are moved by up to
+// +-8 local mean gaps (the gap over the 16 requests before and after), at most 30 s or a 20th of the span: so bursts
+// stay bursts, quiet stays quiet, and copies do not arrive hand in hand. Requests of one instant move together. The
+// fraction is a random share (seeded) of exactly round(fraction x requests). Each copy has prefix blocks of its own, as
+// other users would, so prefix reuse stays what it was. Fails unless 0 < factor <= 1e6, or over 2^31 requests.
+//
+// What cannot stay: a share below 1 of a bursty trace is less bursty (thinning tends to Poisson), and so are many
+// copies of a trace that is burstier than its local rate tells.
 Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed);
 
 // Requests with arrival in [begin, end), moved so that the window starts at 0.
