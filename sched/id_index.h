@@ -1,6 +1,6 @@
-// RequestId -> slot. Open addressing with linear probing: the ids of one replica are a scattered subset of the positions
-// in a trace, so an array over all ids would cost every replica the whole trace. Never iterated, so its order is
-// nobody's.
+// RequestId -> slot. Open addressing with linear probing: the ids of one replica are a scattered subset of the
+// positions in a trace, so an array over all ids would cost every replica the whole trace. Never iterated, so its
+// order is nobody's.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The KV blocks of one replica: how many are free, and how many each sequence holds.
 //
 // Counts, not ids: the simulator needs no block tables, and a jump over n decode steps then costs one addition per
-// sequence instead of one pop per block. Every change goes through grow() and release() on the sequence's own KvHolding,
-// so that a pool with real ids (block tables, prefix cache) changes this file and not the scheduling rules.
+// sequence instead of one pop per block. Every change goes through grow() and release() on the sequence's own
+// KvHolding, so that a pool with real ids (block tables, prefix cache) changes this file and not the scheduling rules.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 //     has read; the token that its step samples still counts.
 //
 // Where this differs from vLLM: (a) the chunks of one prompt do not follow each other down the pipeline, since a
-// sequence is in one step at most; (b) when a sequence preempts itself, vLLM ends the step, which may then be empty, and
-// its busy loop makes the next one at once; here the step goes on with the other running sequences.
+// sequence is in one step at most; (b) when a sequence preempts itself, vLLM ends the step, which may then be empty,
+// and its busy loop makes the next one at once; here the step goes on with the other running sequences.
 //
 // Progress: the first running sequence in (priority, arrival) is only preempted when it is alone, and alone it always
 // fits, since add() refuses what the whole pool cannot hold. So a step that preempts either has a piece or has all of
@@ -61,16 +61,22 @@ class VllmScheduler final : public Scheduler {
   std::int64_t steps_in_flight() const { return static_cast<std::int64_t>(steps_scheduled_ - steps_finished_); }
   bool is_full() const { return static_cast<std::int64_t>(running_.size()) >= limits_.max_num_seqs; }
   std::int64_t piece_tokens(const Sequence& s, std::int64_t budget) const {
-    return std::min({std::int64_t{s.known} - s.computed, piece_tokens_max_, budget});
+    return std::min(std::min<std::int64_t>(s.known - s.computed, piece_tokens_max_), budget);
   }
 
-  // Making a step.
-  void schedule_running(StepPlan& plan);
-  void admit_waiting(StepPlan& plan);
-  bool preempt_for(std::uint32_t slot, std::int32_t tokens, std::size_t& index, StepPlan& plan);
-  void preempt(std::size_t victim, std::size_t& index, StepPlan& plan);
-  void add_piece(std::uint32_t slot, std::int64_t tokens, StepPlan& plan);
-  void withdraw_piece(std::uint32_t slot, StepPlan& plan);
+  // Making a step. The budget is handed from call to call and not kept here: in a register it costs nothing, and the
+  // loop over the running sequences is the simulator's hottest.
+  std::int64_t schedule_running(std::int64_t budget, StepPlan& plan);
+  std::int64_t admit_waiting(std::int64_t budget, StepPlan& plan);
+  struct AfterShortage {
+    bool has_room = false;
+    std::size_t index = 0;              // in running_, of the sequence that asked, or of the next one if it is gone
+    std::int64_t tokens_withdrawn = 0;  // of pieces that were in the step already
+  };
+  AfterShortage make_room(std::size_t index, std::int32_t tokens, StepPlan& plan);
+  std::int64_t preempt(std::size_t victim, StepPlan& plan);
+  std::int64_t withdraw_piece(std::uint32_t slot, StepPlan& plan);
+  static void add_piece(std::uint32_t slot, Sequence& s, std::int64_t tokens, StepPlan& plan);
 
   // Ending one.
   void leave(std::uint32_t slot);
@@ -93,7 +99,7 @@ class VllmScheduler final : public Scheduler {
   std::uint64_t arrivals_ = 0;
   std::uint64_t steps_scheduled_ = 0;
   std::uint64_t steps_finished_ = 0;
-  std::int64_t budget_ = 0;                 // left of the step being made, or of the last one
+  std::int64_t budget_left_ = 0;            // by the last step
   std::int64_t prompt_tokens_waiting_ = 0;  // sum of prefill_left()
   std::int64_t preemptions_ = 0;
 };
@@ -145,56 +151,92 @@ void VllmScheduler::drop_left_from_running() {
   std::erase_if(running_, [&](std::uint32_t slot) { return table_[slot].place != Place::kRunning; });
 }
 
+// The totals of a plan from its pieces.
+void add_up(StepPlan& plan) {
+  std::int64_t prefill = 0, decodes = 0, decode_kv = 0, samples = 0;
+  for (const Piece& piece : plan.pieces) {
+    decodes += piece.decode;
+    decode_kv += piece.decode ? piece.computed_before : 0;
+    prefill += piece.decode ? 0 : piece.tokens;
+    samples += piece.samples;
+  }
+  plan.prefill_tokens = prefill;
+  plan.decode_sequences = decodes;
+  plan.decode_kv_tokens = decode_kv;
+  plan.sampled_sequences = samples;
+}
+
 bool VllmScheduler::schedule(Instant, StepPlan& plan) {
   plan.clear();
   if (steps_in_flight() == limits_.steps_in_flight_max) return false;
-  budget_ = limits_.max_num_batched_tokens;
-  schedule_running(plan);
-  if (plan.preempted.empty()) admit_waiting(plan);
+  std::int64_t budget = schedule_running(limits_.max_num_batched_tokens, plan);
+  if (plan.preempted.empty()) budget = admit_waiting(budget, plan);
+  budget_left_ = budget;
   if (plan.pieces.empty()) return false;
+  add_up(plan);
   plan.step = ++steps_scheduled_;
   return true;
 }
 
-void VllmScheduler::schedule_running(StepPlan& plan) {
+// Inlined by order: the compiler does not see that its callers loop over every running sequence.
+[[gnu::always_inline]] inline void VllmScheduler::add_piece(std::uint32_t slot, Sequence& s, std::int64_t tokens,
+                                                            StepPlan& plan) {
+  const bool decode = s.computed >= s.prefill_end;
+  const bool samples = s.computed + tokens == s.known;
+  s.in_flight = true;
+  // In place: a copy of a Piece just written would wait for its small stores.
+  plan.pieces.emplace_back(s.id, slot, tokens, s.computed, decode, samples);
+}
+
+// Returns the budget left.
+std::int64_t VllmScheduler::schedule_running(std::int64_t budget, StepPlan& plan) {
   std::size_t index = 0;
-  while (index < running_.size() && budget_ > 0) {
+  while (index < running_.size() && budget > 0) {
     const std::uint32_t slot = running_[index];
     Sequence& s = table_[slot];
     if (s.in_flight) {
       ++index;
       continue;
     }
-    const std::int64_t tokens = piece_tokens(s, budget_);
+    const std::int64_t tokens = piece_tokens(s, budget);
     const std::int32_t needed = s.computed + static_cast<std::int32_t>(tokens);
     if (needed > s.kv.tokens && !pool_.grow(s.kv, needed)) [[unlikely]] {
-      if (!preempt_for(slot, needed, index, plan)) continue;  // it preempted itself: the next one is at `index` now
+      const AfterShortage after = make_room(index, needed, plan);
+      index = after.index;
+      budget += after.tokens_withdrawn;
+      if (!after.has_room) continue;
     }
-    add_piece(slot, tokens, plan);
+    add_piece(slot, s, tokens, plan);
+    budget -= tokens;
     ++index;
   }
+  return budget;
 }
 
-// Preempts the last in (priority, arrival) until the sequence at running_[index] has room for `tokens`; false when it
-// had to preempt itself. Keeps `index` on the same sequence as others leave the list (on the next one after itself).
-bool VllmScheduler::preempt_for(std::uint32_t slot, std::int32_t tokens, std::size_t& index, StepPlan& plan) {
+// Preempts the last in (priority, arrival) until the sequence at running_[index] has room for `tokens`, or is gone too.
+VllmScheduler::AfterShortage VllmScheduler::make_room(std::size_t index, std::int32_t tokens, StepPlan& plan) {
+  const std::uint32_t slot = running_[index];
+  AfterShortage after{.index = index};
   do {
     const auto last = std::max_element(running_.begin(), running_.end(), [&](std::uint32_t a, std::uint32_t b) {
       return table_[a].order < table_[b].order;
     });
-    const std::uint32_t victim = *last;
-    preempt(static_cast<std::size_t>(last - running_.begin()), index, plan);
-    if (victim == slot) return false;
+    const auto victim = static_cast<std::size_t>(last - running_.begin());
+    const bool is_itself = *last == slot;
+    after.tokens_withdrawn += preempt(victim, plan);
+    if (is_itself) return after;
+    if (victim < after.index) --after.index;
   } while (!pool_.grow(table_[slot].kv, tokens));
-  return true;
+  after.has_room = true;
+  return after;
 }
 
-void VllmScheduler::preempt(std::size_t victim, std::size_t& index, StepPlan& plan) {
+// Returns the tokens that this takes out of the step being made.
+std::int64_t VllmScheduler::preempt(std::size_t victim, StepPlan& plan) {
   const std::uint32_t slot = running_[victim];
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(victim));
-  if (victim < index) --index;
   Sequence& s = table_[slot];
-  if (s.in_flight) withdraw_piece(slot, plan);
+  const std::int64_t withdrawn = s.in_flight ? withdraw_piece(slot, plan) : 0;
   pool_.release(s.kv);
   prompt_tokens_waiting_ -= s.prefill_left();
   s.computed = 0;
@@ -204,58 +246,35 @@ void VllmScheduler::preempt(std::size_t victim, std::size_t& index, StepPlan& pl
   waiting_.push(s.order, slot);
   ++preemptions_;
   plan.preempted.push_back(s.id);
+  return withdrawn;
 }
 
-void VllmScheduler::admit_waiting(StepPlan& plan) {
-  while (!waiting_.empty() && !is_full() && budget_ > 0) {
+// Undoes add_piece() and returns its tokens; 0 when the piece is not in this plan but in an earlier step, still out.
+std::int64_t VllmScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) {
+  const auto piece =
+      std::find_if(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& p) { return p.slot == slot; });
+  if (piece == plan.pieces.end()) return 0;
+  const std::int64_t tokens = piece->tokens;
+  table_[slot].in_flight = false;
+  plan.pieces.erase(piece);
+  return tokens;
+}
+
+// Returns the budget left.
+std::int64_t VllmScheduler::admit_waiting(std::int64_t budget, StepPlan& plan) {
+  while (!waiting_.empty() && !is_full() && budget > 0) {
     const std::uint32_t slot = waiting_.front();
     Sequence& s = table_[slot];
-    if (s.in_flight) return;  // preempted while its step was out, and not back yet
-    const std::int64_t tokens = piece_tokens(s, budget_);
-    if (!pool_.grow(s.kv, static_cast<std::int32_t>(tokens))) return;
+    if (s.in_flight) break;  // preempted while its step was out, and not back yet
+    const std::int64_t tokens = piece_tokens(s, budget);
+    if (!pool_.grow(s.kv, static_cast<std::int32_t>(tokens))) break;
     waiting_.pop();
     running_.push_back(slot);
     s.place = Place::kRunning;
-    add_piece(slot, tokens, plan);
+    add_piece(slot, s, tokens, plan);
+    budget -= tokens;
   }
-}
-
-void VllmScheduler::add_piece(std::uint32_t slot, std::int64_t tokens, StepPlan& plan) {
-  Sequence& s = table_[slot];
-  const bool decode = s.computed >= s.prefill_end;
-  const bool samples = s.computed + tokens == s.known;
-  s.in_flight = true;
-  budget_ -= tokens;
-  if (decode) {
-    ++plan.decode_sequences;
-    plan.decode_kv_tokens += s.computed;
-  } else {
-    plan.prefill_tokens += tokens;
-  }
-  plan.sampled_sequences += samples;
-  plan.pieces.push_back({.id = s.id,
-                         .slot = slot,
-                         .tokens = tokens,
-                         .computed_before = s.computed,
-                         .decode = decode,
-                         .samples = samples});
-}
-
-// Undoes add_piece() if the piece is in this plan and not in an earlier step that is still out.
-void VllmScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) {
-  const auto piece =
-      std::find_if(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& p) { return p.slot == slot; });
-  if (piece == plan.pieces.end()) return;
-  table_[slot].in_flight = false;
-  budget_ += piece->tokens;
-  if (piece->decode) {
-    --plan.decode_sequences;
-    plan.decode_kv_tokens -= piece->computed_before;
-  } else {
-    plan.prefill_tokens -= piece->tokens;
-  }
-  plan.sampled_sequences -= piece->samples;
-  plan.pieces.erase(piece);
+  return budget;
 }
 
 void VllmScheduler::finish_step(Instant, const StepPlan& plan, std::span<const RequestId> stopped,
@@ -343,6 +362,7 @@ std::int64_t VllmScheduler::steps_alike(const StepPlan& plan) const {
     const Sequence& s = table_[piece.slot];
     if (s.place != Place::kRunning) return 1;
     tokens_left = std::min(tokens_left, s.end - s.known);
+    if (tokens_left == 1) return 1;
     blocks_next += s.computed + 1 == s.kv.tokens;
   }
   // Free blocks only get fewer as the batch grows: whoever cannot start in the next step cannot start in any of them.
@@ -393,7 +413,7 @@ SchedulerState VllmScheduler::state() const {
 }
 
 void VllmScheduler::check() const {
-  MUSTER_CHECK(budget_ >= 0, "a step went {} tokens over its budget", -budget_);
+  MUSTER_CHECK(budget_left_ >= 0, "a step went {} tokens over its budget", -budget_left_);
   MUSTER_CHECK(pool_.free() >= 0, "{} free KV blocks", pool_.free());
   MUSTER_CHECK(static_cast<std::int64_t>(running_.size()) <= limits_.max_num_seqs, "{} running", running_.size());
   MUSTER_CHECK(steps_in_flight() >= 0 && steps_in_flight() <= limits_.steps_in_flight_max, "{} steps out",

@@ -1,6 +1,6 @@
-// The rules of vllm.cc once more, written for reading and not for speed: whole sequences in plain vectors, every question
-// answered by a linear scan, KV blocks with real ids in plain lists, a jump made of single steps. The oracle of the
-// property tests.
+// The rules of vllm.cc once more, written for reading and not for speed: whole sequences in plain vectors, every
+// question answered by a linear scan, KV blocks with real ids in plain lists, a jump made of single steps. The oracle
+// of the property tests.
 #pragma once
 
 #include <cstdint>
