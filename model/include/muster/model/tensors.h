@@ -38,7 +38,7 @@ std::int64_t final_norm_elements(const ModelSpec& spec);
 std::int64_t head_elements(const ModelSpec& spec);       // 0 when tied to the embedding
 
 std::int64_t parameter_count(const ModelSpec& spec);         // all weights once
-std::int64_t active_parameter_count(const ModelSpec& spec);  // used by one token (top-k experts), embedding and head too
+std::int64_t active_parameter_count(const ModelSpec& spec);  // used by one token (top-k experts), with both embeddings
 
 // One rank of a parallel layout of one stage.
 struct ShardedWeights {
