@@ -13,6 +13,9 @@
 #include "muster/core/rng.h"
 #include "muster/core/time.h"
 #include "muster/core/units.h"
+#include "muster/policy/id_map.h"
+#include "muster/policy/index_set.h"
+#include "muster/policy/min_tree.h"
 
 namespace muster::policy {
 
@@ -25,8 +28,10 @@ enum class ZoneAffinity { kIgnore, kPrefer };  // kPrefer: another zone only whe
 struct FleetSettings {
   Routing routing = Routing::kLeastWork;
   ZoneAffinity zone_affinity = ZoneAffinity::kIgnore;
-  std::uint32_t ready_queue_max = 8;      // requests sent to a replica beyond those it can run at once (late binding); at least 1
-  std::uint32_t running_max = 256;        // sequences that a replica runs at once
+  // Late binding: a replica is sent at most running_max + ready_queue_max requests; the rest waits here, where it can still be
+  // re-ordered or sent elsewhere. A few ready ones keep the replica busy while this answer is on its way.
+  std::uint32_t ready_queue_max = 8;      // 0: one central queue, as in M/M/k
+  std::uint32_t running_max = 256;        // sequences that a replica runs at once; at least 1
   std::uint64_t queue_max = 1'000'000;    // requests waiting in the fleet's queue; beyond: refused
   std::uint64_t seed = 1;                 // of the two-choice router
 };
@@ -36,7 +41,7 @@ struct RequestInfo {
   std::uint32_t request_class = 0;
   std::int32_t rank = 0;                  // lower first
   Duration work{0};                       // the driver's estimate of the device time it needs
-  std::optional<ZoneId> zone;             // where it came in
+  std::optional<ZoneId> zone = {};        // where it came in
 };
 
 struct Action {
@@ -48,15 +53,24 @@ struct Action {
 };
 using Actions = std::vector<Action>;
 
+// Keeps these promises, whatever the calls:
+//  - each request gets one answer, kDispatch or kRefuse, per on_arrival (and none before: no answer is made up);
+//  - nobody waits in the queue while a ready replica has room (work conserving);
+//  - the queue is served by rank, then by id; a newcomer is refused only when there is neither room nor place in the queue.
+// Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue) and, once
+// the containers have grown to the peak, allocates nothing.
 class Fleet {
  public:
   explicit Fleet(const FleetSettings& settings);
 
+  // Also for one that was lost and is back. Requires that it is not ready already.
   void on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Actions& out);
-  // The replica is gone. The driver hands in again (on_arrival with `again`) what it held.
+  // The replica is gone. The driver hands in again (on_arrival with `again`) what it held. Requires that it is ready.
   void on_replica_lost(Instant now, ReplicaId replica, Actions& out);
   // `again`: the request was admitted before; it keeps its place (its id orders it) and is never refused.
+  // Requires an id that neither waits here nor is held by a replica.
   void on_arrival(Instant now, const RequestInfo& request, bool again, Actions& out);
+  // The replica is done with a request that was dispatched to it: finished, cancelled or turned down there.
   void on_finished(Instant now, RequestId request, ReplicaId replica, Actions& out);
 
   std::optional<Instant> wakeup() const;  // nullopt: nothing here waits for time
@@ -64,7 +78,39 @@ class Fleet {
   void check() const;                     // panics if an invariant is broken
 
  private:
-  // (to be filled)
+  struct Replica {
+    ZoneId zone;
+    bool ready = false;
+    std::uint32_t assigned = 0;           // requests dispatched and not finished
+    Duration work{0};                     // their estimated device time
+  };
+  struct Assignment {
+    ReplicaId replica;
+    Duration work{0};
+  };
+  // Replicas among which a choice is made: all of them, or those of one zone.
+  struct Group {
+    IndexSet open;                        // ready, with room for one more
+    MinTree work;                         // [replica] outstanding work in ns of the open ones (least-work routing only)
+    std::size_t cursor = 0;               // round robin: where the search for the next one begins
+  };
+
+  bool prefers_zones() const { return settings_.zone_affinity == ZoneAffinity::kPrefer; }
+  std::uint64_t room() const { return std::uint64_t{settings_.running_max} + settings_.ready_queue_max; }
+  void advance(Instant now);
+  void refresh(ReplicaId replica);        // after a change of its state: its place in the groups
+  ReplicaId choose(const RequestInfo& request);
+  std::size_t choose_in(Group& group);
+  void dispatch(const RequestInfo& request, Actions& out);
+  void drain(Actions& out);
+
+  FleetSettings settings_;
+  Rng rng_;                               // of the two-choice router
+  Instant last_now_ = Instant::min();
+  std::vector<Replica> replicas_;         // [replica id]
+  std::vector<Group> groups_;             // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
+  IdMap<Assignment> assignments_;         // dispatched and not finished
+  std::vector<RequestInfo> queue_;        // a binary heap, first by (rank, id) in front; empty while any replica is open
 };
 
 }  // namespace muster::policy

@@ -1,0 +1,421 @@
+#include "muster/policy/fleet.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace muster::policy {
+namespace {
+
+// One call a line and, in words, everything it caused: "7>2" request 7 goes to replica 2; "7 refused (why)".
+class Script {
+ public:
+  explicit Script(const FleetSettings& settings) : fleet_(settings) {}
+
+  Script& at(Duration now) {
+    now_ = Instant(now);
+    return *this;
+  }
+  Script& ready(std::uint32_t replica, std::uint32_t zone = 0) {
+    return call([&](Actions& out) { fleet_.on_replica_ready(now_, ReplicaId(replica), ZoneId(zone), out); });
+  }
+  Script& lost(std::uint32_t replica) {
+    return call([&](Actions& out) { fleet_.on_replica_lost(now_, ReplicaId(replica), out); });
+  }
+  struct Asked {
+    Duration work = 1s;
+    std::int32_t rank = 0;
+    std::optional<std::uint32_t> zone = {};
+    bool again = false;
+  };
+  Script& arrive(std::uint32_t id) { return arrive(id, Asked()); }
+  Script& arrive(std::uint32_t id, const Asked& asked) {
+    RequestInfo info{.id = RequestId(id), .request_class = 0, .rank = asked.rank, .work = asked.work, .zone = {}};
+    if (asked.zone) info.zone = ZoneId(*asked.zone);
+    return call([&](Actions& out) { fleet_.on_arrival(now_, info, asked.again, out); });
+  }
+  Script& finish(std::uint32_t id, std::uint32_t replica) {
+    return call([&](Actions& out) { fleet_.on_finished(now_, RequestId(id), ReplicaId(replica), out); });
+  }
+  Script& does(const std::string& expected) {
+    EXPECT_EQ(done_, expected);
+    return *this;
+  }
+  Script& waiting(std::uint64_t expected) {
+    EXPECT_EQ(fleet_.queued(), expected);
+    EXPECT_FALSE(fleet_.wakeup());
+    return *this;
+  }
+
+ private:
+  template <class F>
+  Script& call(F f) {
+    Actions out;
+    f(out);
+    done_.clear();
+    for (const Action& a : out) {
+      if (!done_.empty()) done_ += ", ";
+      done_ += a.kind == Action::Kind::kDispatch ? fmt::format("{}>{}", a.request.value, a.replica.value)
+                                                 : fmt::format("{} refused ({})", a.request.value, a.reason);
+    }
+    fleet_.check();
+    return *this;
+  }
+
+  Fleet fleet_;
+  Instant now_{};
+  std::string done_;
+};
+
+TEST(Fleet, RoundRobinGoesAroundAndSkipsTheFullOnes) {
+  Script s({.routing = Routing::kRoundRobin, .ready_queue_max = 1, .running_max = 1});
+  s.at(0s).ready(0).does("").ready(1).does("").ready(2).does("");
+  s.at(1s).arrive(0).does("0>0").arrive(1).does("1>1").arrive(2).does("2>2").arrive(3).does("3>0");
+  s.at(2s).finish(1, 1).does("").finish(2, 2).does("");
+  s.at(3s).arrive(4).does("4>1").arrive(5).does("5>2").arrive(6).does("6>1").arrive(7).does("7>2");
+  s.at(4s).arrive(8).does("").waiting(1);
+}
+
+TEST(Fleet, LeastWorkCountsSecondsNotRequests) {
+  Script s({.routing = Routing::kLeastWork});
+  s.at(0s).ready(0).ready(1);
+  s.arrive(0, {.work = 10s}).does("0>0");
+  s.arrive(1, {.work = 2s}).does("1>1").arrive(2, {.work = 2s}).does("2>1").arrive(3, {.work = 2s}).does("3>1");
+  s.at(1s).finish(0, 0).does("").arrive(4, {.work = 1s}).does("4>0");
+  s.at(2s).finish(1, 1).finish(2, 1).finish(3, 1).arrive(5).does("5>1");
+}
+
+TEST(Fleet, LeastWorkPrefersTheLowerIndexAmongEquals) {
+  Script s({.routing = Routing::kLeastWork});
+  s.at(0s).ready(2).ready(1).arrive(0).does("0>1").arrive(1).does("1>2").arrive(2).does("2>1");
+}
+
+// Two choices out of two are both: the router must then always take the one with less work.
+TEST(Fleet, PowerOfTwoTakesTheLighterOfTheTwo) {
+  Script s({.routing = Routing::kPowerOfTwo});
+  s.at(0s).ready(0).ready(5).arrive(0, {.work = 100s}).does("0>0");
+  for (std::uint32_t id = 1; id < 20; ++id) s.arrive(id).does(fmt::format("{}>5", id));
+}
+
+TEST(Fleet, WhatNoReplicaHasRoomForWaitsAndGoesByRankThenId) {
+  Script s({.ready_queue_max = 0, .running_max = 1});
+  s.at(0s).arrive(0).does("").waiting(1);  // nobody is ready yet: it waits, it is not refused
+  s.at(1s).ready(0).does("0>0").waiting(0);
+  s.arrive(1, {.rank = 10}).arrive(2, {.rank = 0}).arrive(3, {.rank = 10}).arrive(4, {.rank = 0}).waiting(4);
+  s.at(2s).finish(0, 0).does("2>0").finish(2, 0).does("4>0").finish(4, 0).does("1>0").finish(1, 0).does("3>0");
+  s.waiting(0);
+}
+
+TEST(Fleet, LateBindingHoldsBackWhatIsBeyondTheReadyQueue) {
+  Script s({.ready_queue_max = 2, .running_max = 3});
+  s.at(0s).ready(0);
+  for (std::uint32_t id = 0; id < 5; ++id) s.arrive(id).does(fmt::format("{}>0", id));
+  s.arrive(5).does("").waiting(1);
+  s.at(1s).ready(1).does("5>1");
+}
+
+TEST(Fleet, AFullQueueRefusesNewcomersButNeverTheReturning) {
+  Script s({.ready_queue_max = 0, .running_max = 1, .queue_max = 1});
+  s.at(0s).ready(0).arrive(0).does("0>0").arrive(1).does("").arrive(2).does("2 refused (the queue is full)");
+  s.at(1s).lost(0).does("").arrive(0, {.again = true}).does("").waiting(2);
+  s.at(2s).arrive(3).does("3 refused (the queue is full)");
+  s.at(3s).ready(7).does("0>7").waiting(1);  // the returning one kept its place before 1
+  s.at(4s).finish(0, 7).does("1>7").finish(1, 7).does("").arrive(4).does("4>7");
+}
+
+TEST(Fleet, QueueMaxOfZeroNeverWaits) {
+  Script s({.ready_queue_max = 0, .running_max = 1, .queue_max = 0});
+  s.at(0s).arrive(0).does("0 refused (the queue is full)").ready(0).arrive(1).does("1>0");
+  s.arrive(2).does("2 refused (the queue is full)");
+}
+
+TEST(Fleet, ALostReplicaGetsNothingAndComesBackEmpty) {
+  Script s({.routing = Routing::kLeastWork});
+  s.at(0s).ready(0).ready(1).arrive(0, {.work = 9s}).does("0>0").arrive(1, {.work = 5s}).does("1>1");
+  s.at(1s).lost(0).arrive(0, {.work = 9s, .again = true}).does("0>1").arrive(2).does("2>1");
+  s.at(2s).ready(0).does("").arrive(3, {.work = 1s}).does("3>0").arrive(4, {.work = 20s}).does("4>0");
+  s.at(3s).finish(0, 1).finish(1, 1).finish(2, 1).arrive(5).does("5>1");
+}
+
+TEST(Fleet, ZoneAffinityPrefersItsOwnZoneWhileThereIsRoom) {
+  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo}) {
+    SCOPED_TRACE(name(routing));
+    Script s({.routing = routing, .zone_affinity = ZoneAffinity::kPrefer, .ready_queue_max = 0, .running_max = 2});
+    s.at(0s).ready(0, 0).ready(1, 1);
+    s.arrive(0, {.work = 50s, .zone = 1}).does("0>1").arrive(1, {.zone = 1}).does("1>1");
+    s.arrive(2, {.zone = 1}).does("2>0");                        // its own zone is full
+    s.at(1s).finish(1, 1).arrive(3, {.zone = 9}).waiting(0);     // a zone without replicas: any will do
+    s.at(2s).arrive(4, {.zone = 0}).arrive(5, {.zone = 0}).waiting(1);
+    s.at(3s).finish(0, 1).does("5>1");                           // nobody waits for its zone while there is room elsewhere
+  }
+}
+
+TEST(Fleet, EachZoneHasItsOwnRound) {
+  Script s({.routing = Routing::kRoundRobin, .zone_affinity = ZoneAffinity::kPrefer});
+  s.at(0s).ready(0, 0).ready(1, 1).ready(2, 0).ready(3, 1);
+  s.arrive(0, {.zone = 0}).does("0>0").arrive(1, {.zone = 1}).does("1>1");
+  s.arrive(2, {.zone = 0}).does("2>2").arrive(3, {.zone = 1}).does("3>3").arrive(4, {.zone = 0}).does("4>0");
+}
+
+TEST(Fleet, RoutingNamesReadBack) {
+  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo})
+    EXPECT_EQ(parse_routing(name(routing)), routing);
+  EXPECT_FALSE(parse_routing("random"));
+}
+
+using FleetDeathTest = testing::Test;
+TEST(FleetDeathTest, TheDriversMistakesStopTheProgram) {
+  Script s({});
+  s.at(5s).ready(0).arrive(0);
+  EXPECT_DEATH(s.ready(0), "replica 0 is ready already");
+  EXPECT_DEATH(s.arrive(0), "request 0 arrived while a replica still holds it");
+  EXPECT_DEATH(s.finish(1, 0), "request 1 is not held by replica 0");
+  EXPECT_DEATH(s.lost(3), "replica 3 is not ready");
+  EXPECT_DEATH(s.at(4s).arrive(2), "time went back");
+}
+
+// The same rules written the slow and obvious way: lists searched from end to end.
+class NaiveFleet {
+ public:
+  explicit NaiveFleet(const FleetSettings& settings)
+      : settings_(settings), rng_(Rng::stream(settings.seed, 0, "two-choice router")) {}
+
+  struct Replica {
+    bool ready = false;
+    ZoneId zone;
+    std::map<RequestId, Duration> held;
+    Duration work() const {
+      Duration sum(0);
+      for (const auto& [id, work] : held) sum += work;
+      return sum;
+    }
+  };
+
+  void ready(ReplicaId id, ZoneId zone) {
+    replicas_[id] = {true, zone, {}};
+    serve();
+  }
+  std::vector<RequestId> lost(ReplicaId id) {
+    std::vector<RequestId> held;
+    for (const auto& [request, work] : replicas_[id].held) held.push_back(request);
+    replicas_[id] = {false, replicas_[id].zone, {}};
+    return held;
+  }
+  void arrive(const RequestInfo& request, bool again) {
+    if (!again && candidates({}).empty() && queue_.size() >= settings_.queue_max) {
+      answers.push_back(fmt::format("{} refused", request.id.value));
+      return;
+    }
+    queue_.push_back(request);
+    serve();
+  }
+  void finish(RequestId request, ReplicaId id) {
+    replicas_[id].held.erase(request);
+    serve();
+  }
+
+  std::vector<std::string> answers;
+  std::size_t queued() const { return queue_.size(); }
+  const std::map<ReplicaId, Replica>& replicas() const { return replicas_; }
+
+ private:
+  std::vector<ReplicaId> candidates(std::optional<ZoneId> zone) const {
+    std::vector<ReplicaId> open;
+    for (const auto& [id, r] : replicas_)
+      if (r.ready && r.held.size() < settings_.running_max + settings_.ready_queue_max && (!zone || r.zone == *zone))
+        open.push_back(id);
+    return open;
+  }
+
+  void serve() {
+    while (!queue_.empty() && !candidates({}).empty()) {
+      auto best = queue_.begin();
+      for (auto it = queue_.begin(); it != queue_.end(); ++it)
+        if (std::pair(it->rank, it->id) < std::pair(best->rank, best->id)) best = it;
+      const RequestInfo request = *best;
+      queue_.erase(best);
+      std::optional<ZoneId> zone = request.zone;
+      if (settings_.zone_affinity == ZoneAffinity::kIgnore || (zone && candidates(zone).empty())) zone.reset();
+      const ReplicaId chosen = choose(candidates(zone), zone ? static_cast<int>(zone->value) : -1);
+      replicas_[chosen].held[request.id] = request.work;
+      answers.push_back(fmt::format("{}>{}", request.id.value, chosen.value));
+    }
+  }
+
+  ReplicaId choose(const std::vector<ReplicaId>& open, int round) {
+    const auto lighter = [&](ReplicaId a, ReplicaId b) {
+      return std::pair(replicas_[a].work(), a) < std::pair(replicas_[b].work(), b);
+    };
+    if (settings_.routing == Routing::kLeastWork) return *std::min_element(open.begin(), open.end(), lighter);
+    if (settings_.routing == Routing::kRoundRobin) {
+      for (const ReplicaId id : open)
+        if (last_.count(round) == 0 || id.value > last_[round]) {
+          last_[round] = id.value;
+          return id;
+        }
+      last_[round] = open.front().value;
+      return open.front();
+    }
+    if (open.size() == 1) return open.front();
+    const std::size_t i = rng_.below(open.size());
+    std::size_t j = rng_.below(open.size() - 1);
+    if (j >= i) ++j;
+    return std::min(open[i], open[j], lighter);
+  }
+
+  FleetSettings settings_;
+  Rng rng_;
+  std::map<ReplicaId, Replica> replicas_;
+  std::vector<RequestInfo> queue_;
+  std::map<int, std::uint32_t> last_;  // by zone; -1: all zones
+};
+
+// Random traffic, failures and settings into both; every answer must be the same, and the promises of the header must hold.
+class RandomTraffic {
+ public:
+  explicit RandomTraffic(std::uint64_t seed)
+      : rng_(Rng::stream(seed, 0, "fleet traffic")), settings_(random_settings(seed)), fleet_(settings_),
+        naive_(settings_) {}
+
+  void run(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      now_ += Duration(rng_.below(1000));
+      one_call();
+      ASSERT_EQ(answers_, naive_.answers) << "call " << i;
+      ASSERT_EQ(fleet_.queued(), naive_.queued());
+      fleet_.check();
+    }
+    // Liveness: with a ready replica and nothing new, everything admitted is answered in the end.
+    if (holders_.empty() && fleet_.queued() == 0) return;
+    if (none_ready()) make_ready(ReplicaId(0));
+    while (!holders_.empty()) finish_one(0);
+    EXPECT_EQ(fleet_.queued(), 0U);
+    EXPECT_EQ(answers_, naive_.answers);
+    for (const auto& [id, asked] : asked_) EXPECT_EQ(asked, answered_[id]) << "request " << id;
+  }
+
+ private:
+  FleetSettings random_settings(std::uint64_t seed) {
+    return {.routing = static_cast<Routing>(rng_.below(3)),
+            .zone_affinity = static_cast<ZoneAffinity>(rng_.below(2)),
+            .ready_queue_max = static_cast<std::uint32_t>(rng_.below(3)),
+            .running_max = static_cast<std::uint32_t>(1 + rng_.below(4)),
+            .queue_max = rng_.below(20),
+            .seed = seed};
+  }
+
+  void one_call() {
+    const auto replica = ReplicaId(static_cast<std::uint32_t>(rng_.below(9)));
+    const std::uint64_t kind = rng_.below(100);
+    if (kind < 5) {
+      if (!is_ready(replica)) make_ready(replica);
+    } else if (kind < 7) {
+      if (is_ready(replica)) lose(replica);
+    } else if (kind < 55) {
+      arrive(next_id_++, false);
+    } else if (!holders_.empty()) {
+      finish_one(rng_.below(holders_.size()));
+    }
+  }
+
+  bool is_ready(ReplicaId id) const {
+    const auto found = naive_.replicas().find(id);
+    return found != naive_.replicas().end() && found->second.ready;
+  }
+  bool none_ready() const {
+    for (const auto& [id, r] : naive_.replicas())
+      if (r.ready) return false;
+    return true;
+  }
+  void make_ready(ReplicaId id) {
+    const ZoneId zone(id.value % 3);
+    naive_.ready(id, zone);
+    actions_.clear();
+    fleet_.on_replica_ready(now_, id, zone, actions_);
+    note();
+  }
+  void lose(ReplicaId id) {
+    actions_.clear();
+    fleet_.on_replica_lost(now_, id, actions_);
+    note();
+    std::erase_if(holders_, [&](const auto& holder) { return holder.second == id; });
+    for (const RequestId request : naive_.lost(id)) arrive(request.value, true);
+  }
+  void arrive(std::uint32_t id, bool again) {
+    RequestInfo info{.id = RequestId(id),
+                     .request_class = 0,
+                     .rank = static_cast<std::int32_t>(rng_.below(3)),
+                     .work = Duration(rng_.below(50)),
+                     .zone = {}};
+    if (rng_.below(2) == 0) info.zone = ZoneId(static_cast<std::uint32_t>(rng_.below(4)));
+    ++asked_[id];
+    naive_.arrive(info, again);
+    actions_.clear();
+    fleet_.on_arrival(now_, info, again, actions_);
+    note();
+  }
+  void finish_one(std::size_t index) {
+    const auto [request, replica] = holders_[index];
+    holders_.erase(holders_.begin() + static_cast<std::ptrdiff_t>(index));
+    naive_.finish(request, replica);
+    actions_.clear();
+    fleet_.on_finished(now_, request, replica, actions_);
+    note();
+  }
+  void note() {
+    for (const Action& a : actions_) {
+      ++answered_[a.request.value];
+      if (a.kind == Action::Kind::kRefuse) {
+        answers_.push_back(fmt::format("{} refused", a.request.value));
+        continue;
+      }
+      answers_.push_back(fmt::format("{}>{}", a.request.value, a.replica.value));
+      holders_.emplace_back(a.request, a.replica);
+    }
+  }
+
+  Rng rng_;
+  FleetSettings settings_;
+  Fleet fleet_;
+  NaiveFleet naive_;
+  Instant now_{};
+  std::uint32_t next_id_ = 0;
+  Actions actions_;
+  std::vector<std::string> answers_;
+  std::vector<std::pair<RequestId, ReplicaId>> holders_;
+  std::map<std::uint32_t, int> asked_, answered_;  // by request: how often handed in, how often answered
+};
+
+TEST(Fleet, DecidesAsTheNaiveReferenceWhateverTheTraffic) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomTraffic(seed).run(400);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// With equal work and no departures, the three routers must stay within what theory allows: round robin and least work differ
+// by at most one; two choices by far less than one random choice (log log n against log n / log log n).
+TEST(Fleet, RoutersSpreadEqualWork) {
+  const auto most = [](Routing routing) {
+    Fleet fleet({.routing = routing, .ready_queue_max = 0, .running_max = 1000, .seed = 3});
+    Actions out;
+    for (std::uint32_t r = 0; r < 256; ++r) fleet.on_replica_ready(Instant(), ReplicaId(r), ZoneId(0), out);
+    for (std::uint32_t id = 0; id < 256; ++id)
+      fleet.on_arrival(Instant(), {.id = RequestId(id), .work = 1s, .zone = {}}, false, out);
+    std::map<std::uint32_t, int> count;
+    for (const Action& a : out) ++count[a.replica.value];
+    int result = 0;
+    for (const auto& [replica, n] : count) result = std::max(result, n);
+    return result;
+  };
+  EXPECT_EQ(most(Routing::kRoundRobin), 1);
+  EXPECT_EQ(most(Routing::kLeastWork), 1);
+  EXPECT_LE(most(Routing::kPowerOfTwo), 3);
+}
+
+}  // namespace
+}  // namespace muster::policy

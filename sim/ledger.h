@@ -1,0 +1,90 @@
+// The book of requests: what happened to each, and the figures that come out of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/core/check.h"
+#include "muster/core/digest.h"
+#include "muster/core/time.h"
+#include "muster/core/units.h"
+#include "muster/sim/simulation.h"
+
+namespace muster::sim {
+
+class Ledger {
+ public:
+  enum class Stage : std::uint8_t { kToCome, kInFleetQueue, kOnReplica, kCompleted, kRejected };
+
+  // Keeps a reference to the scenario and its trace.
+  explicit Ledger(const Scenario& scenario);
+
+  const workload::Request& request(RequestId id) const { return scenario_.trace->requests[id.value]; }
+  std::uint32_t class_of(RequestId id) const;
+  Instant arrival(RequestId id) const { return Instant(request(id).arrival); }
+  std::int32_t emitted(RequestId id) const { return entries_[id.value].emitted; }
+
+  void arrive(RequestId id);
+  void reject(RequestId id);
+  void dispatch(RequestId id, std::uint32_t replica);
+  // Back to the fleet's queue: its replica is lost.
+  void requeue(RequestId id);
+  void preempted(RequestId id) {
+    ++entries_[id.value].preemptions;
+    ++preemptions_;
+  }
+
+  void scheduled(RequestId id, Instant now) {
+    Entry& e = entries_[id.value];
+    if (e.first_scheduled != kNever) return;
+    e.first_scheduled = now;
+    --not_started_;
+  }
+  void emit(RequestId id, std::int64_t tokens) { entries_[id.value].emitted += static_cast<std::int32_t>(tokens); }
+  void emit_after_prefill(RequestId id, Instant now) {
+    Entry& e = entries_[id.value];
+    ++e.emitted;
+    if (e.first_token == kNever) e.first_token = now;  // a resumed request had its first token before
+  }
+  void complete(RequestId id, Instant now);
+
+  // Those that the replica holds, in the order of their ids.
+  std::vector<RequestId> held_by(std::uint32_t replica) const;
+
+  std::uint64_t arrived() const { return arrived_; }
+  std::uint64_t answered() const { return completed_ + rejected_; }
+  std::uint64_t not_started() const { return not_started_; }
+  std::uint64_t in_fleet_queue() const { return in_fleet_queue_; }
+  std::uint64_t on_replicas() const { return on_replicas_; }
+  Instant last_completion() const { return last_completion_; }
+  void check() const;
+
+  // The requests' part of the outcome.
+  void close(Outcome& outcome) const;
+  void add_to(Digest& digest) const;
+  double mean_output_tokens_seen(double prior) const;
+
+ private:
+  static constexpr Instant kNever = Instant::max();
+  // 40 bytes: ten million requests must fit.
+  struct Entry {
+    Instant first_scheduled = kNever, first_token = kNever, last_token = kNever;
+    std::int32_t emitted = 0;        // tokens
+    std::uint32_t replica = 0;       // the last one it was dispatched to
+    std::uint16_t preemptions = 0;
+    Stage stage = Stage::kToCome;
+  };
+  bool counts(RequestId id) const { return request(id).arrival >= scenario_.warm_up; }
+  RequestRecord record(RequestId id) const;
+
+  const Scenario& scenario_;
+  std::vector<Entry> entries_;       // [requests of the trace]
+  std::vector<ClassOutcome> classes_;
+  std::uint64_t arrived_ = 0, completed_ = 0, rejected_ = 0, preemptions_ = 0;
+  std::uint64_t not_started_ = 0;    // arrived, not rejected, not yet scheduled for the first time
+  std::uint64_t in_fleet_queue_ = 0, on_replicas_ = 0;
+  std::uint64_t input_tokens_ = 0, output_tokens_ = 0;  // of completed requests
+  Instant last_completion_{};
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,163 @@
+#include "lifecycle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "muster/core/check.h"
+
+namespace muster::sim {
+
+Lifecycle::Lifecycle(const Scenario& scenario) : scenario_(scenario), replicas_(scenario.replicas.size()) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    replicas_[i].state = scenario.replicas[i].standby ? State::kStandby : State::kServing;
+    serving_wanted_ += scenario.replicas[i].standby ? 0 : 1;
+  }
+  for (std::uint32_t i = 0; i < scenario.faults.size(); ++i)
+    push(scenario.faults[i].at, Entry::Kind::kFaultBegins, i);
+}
+
+void Lifecycle::push(Instant at, Entry::Kind kind, std::uint32_t target, std::uint32_t ready_number) {
+  timeline_.push_back({.at = at, .number = entries_made_++, .kind = kind, .target = target, .ready_number = ready_number});
+  std::push_heap(timeline_.begin(), timeline_.end(), later);
+}
+
+std::uint32_t Lifecycle::count(State state) const {
+  return static_cast<std::uint32_t>(
+      std::count_if(replicas_.begin(), replicas_.end(), [&](const Replica& r) { return r.state == state; }));
+}
+
+std::vector<std::uint32_t> Lifecycle::targets(const Fault& fault) const {
+  if (fault.kind == Fault::Kind::kReplicaLoss) return {fault.target};
+  std::vector<std::uint32_t> in_zone;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i)
+    if (scenario_.replicas[i].zone == fault.target) in_zone.push_back(i);
+  return in_zone;
+}
+
+std::string Lifecycle::name(std::uint32_t replica) const {
+  const std::uint32_t zone = scenario_.replicas[replica].zone;
+  const auto place = std::count_if(scenario_.replicas.begin(), scenario_.replicas.begin() + replica,
+                                   [&](const ReplicaPlace& p) { return p.zone == zone; });
+  return fmt::format("{}/{}", scenario_.zones[zone], place);
+}
+
+std::string Lifecycle::fault_name(const Fault& fault) const {
+  return fault.kind == Fault::Kind::kZoneLoss ? "zone " + scenario_.zones[fault.target]
+                                              : "replica " + name(fault.target);
+}
+
+void Lifecycle::advance(Instant now, Changes& changes, std::vector<FleetEvent>& log) {
+  MUSTER_CHECK(next_event() == now, "the fleet's next event is not due");
+  while (next_event() == now) {
+    std::pop_heap(timeline_.begin(), timeline_.end(), later);
+    const Entry entry = timeline_.back();
+    timeline_.pop_back();
+    switch (entry.kind) {
+      case Entry::Kind::kFaultBegins:
+        begin_fault(now, scenario_.faults[entry.target], changes, log);
+        break;
+      case Entry::Kind::kFaultEnds:
+        end_fault(now, scenario_.faults[entry.target], log);
+        break;
+      case Entry::Kind::kReady:
+        if (replicas_[entry.target].ready_number == entry.ready_number) become_ready(now, entry.target, changes, log);
+        break;
+    }
+  }
+  // One that became ready and was struck in the same instant has no more to say than one that was struck.
+  std::erase_if(changes.ready, [&](std::uint32_t i) { return replicas_[i].state != State::kServing; });
+}
+
+void Lifecycle::begin_fault(Instant now, const Fault& fault, Changes& changes, std::vector<FleetEvent>& log) {
+  std::uint32_t serving = 0, others = 0;
+  for (const std::uint32_t i : targets(fault)) {
+    Replica& r = replicas_[i];
+    ++r.faults;
+    if (r.state == State::kDown) continue;
+    ++(r.state == State::kServing ? serving : others);
+    const bool just_ready = std::find(changes.ready.begin(), changes.ready.end(), i) != changes.ready.end();
+    if (r.state == State::kServing && !just_ready) changes.lost.push_back(i);
+    r.state = State::kDown;
+    ++r.ready_number;
+    up_changes_.push_back({now, -1});
+  }
+  log.push_back({.at = now,
+                 .kind = fault.kind == Fault::Kind::kZoneLoss ? "zone_loss" : "replica_loss",
+                 .text = fmt::format("{} is lost: {} serving and {} other replicas go down", fault_name(fault), serving,
+                                     others)});
+  if (fault.lasts > Duration(0)) {
+    const auto index = static_cast<std::uint32_t>(&fault - scenario_.faults.data());
+    push(now + fault.lasts, Entry::Kind::kFaultEnds, index);
+  }
+  promote_for_missing(now, log);
+}
+
+void Lifecycle::end_fault(Instant now, const Fault& fault, std::vector<FleetEvent>& log) {
+  std::uint32_t starting = 0;
+  for (const std::uint32_t i : targets(fault)) {
+    if (--replicas_[i].faults > 0) continue;
+    ++starting;
+    up_changes_.push_back({now, +1});
+    make_ready_after(now, i, State::kStarting, scenario_.kind.cold_start);
+  }
+  log.push_back({.at = now,
+                 .kind = fault.kind == Fault::Kind::kZoneLoss ? "zone_return" : "replica_return",
+                 .text = fmt::format("{} is back: {} replicas start cold, {:.1f} s", fault_name(fault), starting,
+                                     to_seconds(scenario_.kind.cold_start))});
+}
+
+void Lifecycle::make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait) {
+  replicas_[replica].state = state;
+  push(now + wait, Entry::Kind::kReady, replica, ++replicas_[replica].ready_number);
+}
+
+void Lifecycle::become_ready(Instant now, std::uint32_t replica, Changes& changes, std::vector<FleetEvent>& log) {
+  Replica& r = replicas_[replica];
+  const bool promoted = r.state == State::kPromoting;
+  const bool is_missing = promoted || count(State::kServing) + count(State::kPromoting) < serving_wanted_;
+  r.state = is_missing ? State::kServing : State::kStandby;
+  if (is_missing) changes.ready.push_back(replica);
+  log.push_back({.at = now,
+                 .kind = is_missing ? "ready" : "standby",
+                 .text = fmt::format("replica {} {}; {} of {} serve", name(replica),
+                                     is_missing ? "serves" : "is loaded and stands by", count(State::kServing),
+                                     serving_wanted_)});
+}
+
+void Lifecycle::promote_for_missing(Instant now, std::vector<FleetEvent>& log) {
+  while (count(State::kServing) + count(State::kPromoting) < serving_wanted_) {
+    std::vector<std::uint32_t> in_zone(scenario_.zones.size());  // serving or about to
+    for (std::uint32_t i = 0; i < replicas_.size(); ++i)
+      if (replicas_[i].state == State::kServing || replicas_[i].state == State::kPromoting)
+        ++in_zone[scenario_.replicas[i].zone];
+    std::optional<std::uint32_t> best;
+    for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+      if (replicas_[i].state != State::kStandby) continue;
+      if (!best || in_zone[scenario_.replicas[i].zone] < in_zone[scenario_.replicas[*best].zone]) best = i;
+    }
+    if (!best) return;
+    make_ready_after(now, *best, State::kPromoting, scenario_.kind.warm_start);
+    log.push_back({.at = now,
+                   .kind = "promotion",
+                   .text = fmt::format("standby {} is promoted, ready in {:.1f} s", name(*best),
+                                       to_seconds(scenario_.kind.warm_start))});
+  }
+}
+
+double Lifecycle::up_seconds(Instant begin, Instant end) const {
+  auto up = static_cast<std::int64_t>(replicas_.size());
+  std::int64_t replica_ns = 0;
+  Instant from = begin;
+  for (const UpChange& change : up_changes_) {
+    const Instant at = std::clamp(change.at, begin, end);
+    replica_ns += up * (at - from).count();
+    from = at;
+    up += change.by;
+  }
+  replica_ns += up * (end - from).count();
+  return to_seconds(Duration(replica_ns));
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,75 @@
+// Which replicas serve, stand by, start or are down, and the faults that move them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/core/time.h"
+#include "muster/sim/simulation.h"
+
+namespace muster::sim {
+
+class Lifecycle {
+ public:
+  // Serving: requests are routed to it. Standby: loaded and idle. Promoting: a standby on its way to serving. Starting: back
+  // from a fault, its weights being loaded. Down: struck by at least one fault.
+  enum class State : std::uint8_t { kServing, kStandby, kPromoting, kStarting, kDown };
+
+  struct Changes {
+    std::vector<std::uint32_t> lost;   // replicas that served and do not any more
+    std::vector<std::uint32_t> ready;  // replicas that serve from now on
+  };
+
+  // Keeps a reference to the scenario.
+  explicit Lifecycle(const Scenario& scenario);
+
+  Instant next_event() const { return timeline_.empty() ? Instant::max() : timeline_.front().at; }
+  // Everything that happens at `now`. Requires next_event() == now.
+  void advance(Instant now, Changes& changes, std::vector<FleetEvent>& log);
+
+  State state(std::uint32_t replica) const { return replicas_[replica].state; }
+  std::uint32_t serving() const { return count(State::kServing); }
+  // Replica-seconds in [begin, end] of all that were not down.
+  double up_seconds(Instant begin, Instant end) const;
+
+ private:
+  struct Replica {
+    State state = State::kServing;
+    std::uint32_t faults = 0;        // that hold it down now
+    std::uint32_t ready_number = 0;  // of the latest start or promotion; an older one in the timeline is void
+  };
+  struct Entry {
+    enum class Kind : std::uint8_t { kFaultEnds, kFaultBegins, kReady };
+    Instant at;
+    std::uint64_t number = 0;        // order of making; breaks ties
+    Kind kind = Kind::kFaultBegins;
+    std::uint32_t target = 0;        // index of the fault, or of the replica
+    std::uint32_t ready_number = 0;
+  };
+  struct UpChange {
+    Instant at;
+    std::int32_t by = 0;             // replicas
+  };
+
+  static bool later(const Entry& a, const Entry& b) { return a.at != b.at ? a.at > b.at : a.number > b.number; }
+  void push(Instant at, Entry::Kind kind, std::uint32_t target, std::uint32_t ready_number = 0);
+  std::uint32_t count(State state) const;
+  std::vector<std::uint32_t> targets(const Fault& fault) const;
+  std::string name(std::uint32_t replica) const;  // "a/0": zone and place in it
+  std::string fault_name(const Fault& fault) const;
+  void begin_fault(Instant now, const Fault& fault, Changes& changes, std::vector<FleetEvent>& log);
+  void end_fault(Instant now, const Fault& fault, std::vector<FleetEvent>& log);
+  void become_ready(Instant now, std::uint32_t replica, Changes& changes, std::vector<FleetEvent>& log);
+  void promote_for_missing(Instant now, std::vector<FleetEvent>& log);
+  void make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait);
+
+  const Scenario& scenario_;
+  std::uint32_t serving_wanted_ = 0;  // as many as served at the beginning
+  std::vector<Replica> replicas_;
+  std::vector<Entry> timeline_;       // a binary heap, earliest in front
+  std::uint64_t entries_made_ = 0;
+  std::vector<UpChange> up_changes_;  // after the beginning, when all were up
+};
+
+}  // namespace muster::sim

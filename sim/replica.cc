@@ -1,0 +1,144 @@
+#include "replica.h"
+
+#include <algorithm>
+
+#include "muster/core/check.h"
+
+namespace muster::sim {
+
+Replica::Replica(const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger, bool step_by_step)
+    : limits_(limits),
+      clock_(clock),
+      ledger_(ledger),
+      step_by_step_(step_by_step),
+      flights_(static_cast<std::size_t>(clock.stages())),
+      stage_free_(flights_.size(), Instant::min()),
+      stage_times_(flights_.size()) {
+  limits_.steps_in_flight_max = clock.stages();
+  scheduler_ = sched::make_vllm_scheduler(limits_);
+}
+
+bool Replica::add(Instant now, const sched::NewSequence& sequence) {
+  settle(now);
+  stop_jump();
+  if (!scheduler_->add(now, sequence)) return false;
+  may_start_ = true;
+  return true;
+}
+
+Instant Replica::next_event() const {
+  Instant next = Instant::max();
+  if (in_flight_ > 0) next = flights_[first_].done;
+  if (may_start_ && in_flight_ < flights_.size()) next = std::min(next, stage_free_[0]);
+  return next;
+}
+
+void Replica::finish_due(Instant now, std::vector<RequestId>& finished) {
+  while (in_flight_ > 0 && oldest().done <= now) {
+    Flight& flight = oldest();
+    first_ = (first_ + 1) % flights_.size();
+    --in_flight_;
+    may_start_ = true;
+    account_end(now, flight.plan, flight.steps);
+    if (flight.steps == 1)
+      scheduler_->finish_step(now, flight.plan, {}, finished);
+    else
+      scheduler_->finish_steps(now, flight.plan, flight.steps, finished);
+  }
+}
+
+void Replica::start(Instant now) {
+  if (!may_start_ || in_flight_ == flights_.size() || stage_free_[0] > now) return;
+  Flight& flight = flights_[(first_ + in_flight_) % flights_.size()];
+  const bool has_step = scheduler_->schedule(now, flight.plan);
+  account_start(now, flight.plan);
+  if (!has_step) {
+    may_start_ = false;
+    return;
+  }
+  enter(now, flight);
+  if (step_by_step_ || flight.plan.prefill_tokens > 0 || in_flight_ > 1) return;
+  flight.steps = scheduler_->steps_alike(flight.plan);
+  if (flight.steps == 1) return;
+  // While a jump lasts, the scheduler has nothing to add to it, so stage 0 stays idle between its steps.
+  may_start_ = false;
+  flight.done =
+      now + clock_.decode_run(flight.plan.decode_sequences, flight.plan.decode_kv_tokens, flight.steps).time;
+}
+
+// A single step goes through the stages, behind whatever is in them.
+void Replica::enter(Instant now, Flight& flight) {
+  clock_.stage_times(flight.plan, stage_times_);
+  flight.begin = now;
+  flight.steps = 1;
+  Instant ready = now;
+  for (std::size_t stage = 0; stage < stage_free_.size(); ++stage) {
+    ready = std::max(ready, stage_free_[stage]) + stage_times_[stage];
+    stage_free_[stage] = ready;
+  }
+  flight.done = ready;
+  ++in_flight_;
+}
+
+void Replica::settle(Instant now) {
+  if (in_flight_ == 0 || oldest().steps == 1) return;
+  Flight& flight = oldest();
+  const std::int64_t sequences = flight.plan.decode_sequences;
+  const StepClock::Run run =
+      clock_.decode_run_within(sequences, flight.plan.decode_kv_tokens, flight.steps, now - flight.begin);
+  MUSTER_CHECK(run.steps < flight.steps, "a jump of {} steps was over before its end", flight.steps);
+  if (run.steps == 0) return;
+  const Instant boundary = flight.begin + run.time;
+  const std::int64_t left = flight.steps - run.steps;
+  const Instant end = flight.done;
+  account_end(boundary, flight.plan, run.steps);
+  std::vector<RequestId> nobody;
+  scheduler_->finish_steps(boundary, flight.plan, run.steps, nobody);
+  MUSTER_CHECK(nobody.empty(), "request {} ended in the middle of a jump", nobody.front().value);
+  in_flight_ = 0;
+  std::fill(stage_free_.begin(), stage_free_.end(), boundary);
+  may_start_ = true;
+  if (boundary == now) return;  // start() comes at the end of the instant, as it would in stepping
+  const bool has_step = scheduler_->schedule(boundary, flight.plan);
+  MUSTER_CHECK(has_step && flight.plan.decode_sequences == sequences && flight.plan.prefill_tokens == 0,
+               "a jump of {} sequences went on with {}", sequences, flight.plan.pieces.size());
+  account_start(boundary, flight.plan);
+  enter(boundary, flight);
+  if (left == 1) return;
+  flight.steps = left;
+  flight.done = end;
+  may_start_ = false;
+}
+
+void Replica::stop_jump() {
+  if (in_flight_ == 0 || oldest().steps == 1) return;
+  oldest().steps = 1;
+  oldest().done = stage_free_.back();
+  may_start_ = true;
+}
+
+void Replica::lose() {
+  scheduler_ = sched::make_vllm_scheduler(limits_);
+  in_flight_ = 0;
+  std::fill(stage_free_.begin(), stage_free_.end(), Instant::min());
+  may_start_ = false;
+}
+
+void Replica::account_start(Instant now, const sched::StepPlan& plan) {
+  for (const RequestId id : plan.preempted) ledger_.preempted(id);
+  if (plan.prefill_tokens == 0) return;
+  for (const sched::Piece& piece : plan.pieces)
+    if (!piece.decode) ledger_.scheduled(piece.id, now);
+}
+
+void Replica::account_end(Instant now, const sched::StepPlan& plan, std::int64_t steps) {
+  steps_ += static_cast<std::uint64_t>(steps);
+  for (const sched::Piece& piece : plan.pieces) {
+    if (piece.decode)
+      ledger_.emit(piece.id, steps);
+    else if (piece.samples)
+      ledger_.emit_after_prefill(piece.id, now);
+  }
+}
+
+}  // namespace muster::sim
