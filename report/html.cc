@@ -60,7 +60,7 @@ std::string events_table(const std::vector<Event>& events) {
     table.row({fmt::format("{}", i + 1), clock(events[i].at_s), events[i].kind, events[i].text});
   std::string html = table.print();
   if (events.size() > kMaxEvents) html += note(fmt::format("{} more events are not shown.", events.size() - kMaxEvents));
-  return title("Events") + card(html);
+  return card(html);
 }
 
 std::string run_plots(const RunPlots& plots, std::string_view run, bool with_ready) {
@@ -118,7 +118,7 @@ std::string traffic_section(const Traffic& t) {
   if (!t.rate_curve_rps.empty())
     plots += figure({"rate", "", "Arrival rate", fmt::format("mean over windows of {}", duration(t.rate_window_s))});
   plots += figure({"lengths", "", "Request lengths", "the fleet is sized at the percentiles, not at the mean"});
-  return card(facts.print()) + grid(plots) + grid("<div class=\"card wide\">" + lengths_table(t) + "</div>");
+  return grid(card(facts.print()) + card(lengths_table(t)) + plots);
 }
 
 std::string memory_bars(const Candidate& c) {
@@ -171,7 +171,7 @@ std::string fitting_table(const Size& s) {
   HtmlTable table({{"GPU"}, {"precision"}, {"layout"}, {"GPUs", Kind::kNumber}, {"weights GiB", Kind::kNumber},
                    {"KV GiB", Kind::kNumber}, {"KV tokens", Kind::kNumber}, {"sequences", Kind::kNumber}, {"TTFT", Kind::kNumber},
                    {"TPOT", Kind::kNumber}, {"tok/s", Kind::kNumber}, {"tok/s per GPU", Kind::kNumber}, {"$/Mtok", Kind::kNumber},
-                   {"limited by"}});
+                   {"limited by", Kind::kText}});
   std::size_t fitting = 0;
   for (const Candidate& c : s.considered) {
     if (!c.fits || (++fitting > kMaxLayoutRows && &c != chosen)) continue;
@@ -215,13 +215,13 @@ std::string layout_section(const Size& s) {
 
 std::string search_table(const Size& s) {
   HtmlTable table({{"Replicas", Kind::kNumber}, {"p95", Kind::kNumber}, {"\xc2\xb1 95 %", Kind::kNumber},
-                   {"requests in SLO", Kind::kNumber}, {"seeds meeting it", Kind::kNumber}});
+                   {"requests in SLO", Kind::kNumber}, {"seeds in SLO", Kind::kNumber}});
   std::vector<SizeStep> steps = s.steps;
   std::stable_sort(steps.begin(), steps.end(), [](const SizeStep& a, const SizeStep& b) { return a.replicas < b.replicas; });
   for (const SizeStep& step : steps)
-    table.row({fmt::format("{}", step.replicas), milliseconds(step.p95_latency_ms), milliseconds(step.half_width_ms),
-               percent(step.slo_attainment),
-               HtmlCell(fmt::format("{} of {}", step.seeds_meeting, step.seeds)).judged(step.seeds_meeting == step.seeds)},
+    table.row({fmt::format("{}", step.replicas), HtmlCell(milliseconds(step.p95_latency_ms)).judged(meets_sizing_slo(s, step)),
+               milliseconds(step.half_width_ms), percent(step.slo_attainment),
+               fmt::format("{} of {}", step.seeds_meeting, step.seeds)},
               step.replicas == s.replicas_for_slo);
   return table.print();
 }
@@ -241,16 +241,16 @@ std::string zones_table(const Size& s) {
 std::string fleet_section(const Size& s) {
   const Slo* slo = sizing_slo(s);
   Facts facts;
-  facts.add("At the peak", confidence_statement(s) + (slo ? fmt::format(" keep {} at or below {}", slo_label(slo->name),
+  facts.add("At the peak", confidence_statement(s) + (slo ? fmt::format(" confidence ({} at most {})", slo_label(slo->name),
                                                                         milliseconds(slo->target_ms)) : ""));
   facts.add("Headroom", fmt::format("{} of the capacity is spare at peak for bursts and rolling deploys: {} replicas",
                                     percent(s.headroom), s.replicas));
   facts.add("Standby", s.standby == 0 ? "none" : fmt::format("{} replicas, loaded and idle", s.standby));
-  std::string html = card(facts.print());
+  std::string html = grid(card(facts.print()) + card(zones_table(s)));
   if (!s.steps.empty())
     html += grid(figure({"search", "", "Search for the fleet size", "bars: 95 % confidence over the seeds; circle: every seed meets the "
                          "SLO, diamond: some, triangle: none"}) + card(search_table(s)));
-  return html + title("Replicas per zone") + card(zones_table(s));
+  return html;
 }
 
 std::string zone_loss_section(const Size& s) {
@@ -261,7 +261,7 @@ std::string zone_loss_section(const Size& s) {
   if (value) text += fmt::format(" ({} {}, target {})", slo_label(slo->name), milliseconds(*value), milliseconds(slo->target_ms));
   text += fmt::format("; {} of the requests are in SLO.", percent(s.zone_loss.slo_attainment));
   return intro(text) + grid(run_plots(s.zone_loss_plots, "zone_loss", true) + cdf_figure(s.zone_loss_plots, "zone_loss")) +
-         events_table(s.zone_loss.events);
+         (s.zone_loss.events.empty() ? "" : title("Events") + events_table(s.zone_loss.events));
 }
 
 std::string money_section(const Size& s) {
@@ -285,7 +285,7 @@ std::string money_section(const Size& s) {
     facts.add("Date", s.price.date);
     if (s.usd_per_mtok) facts.add("Per million output tokens", usd(*s.usd_per_mtok));
   }
-  return card(facts.print()) + grid("<div class=\"card wide\">" + table.print() + "</div>");
+  return grid(card(facts.print()) + card(table.print()));
 }
 
 std::string evidence_section(const Size& s) {
@@ -335,8 +335,9 @@ std::string phases_section(const Size& s) {
 
 std::vector<Tile> size_tiles(const Size& s) {
   std::vector<Tile> list;
-  list.push_back({"Replicas", s.standby > 0 ? fmt::format("{} + {} standby", s.replicas, s.standby) : fmt::format("{}", s.replicas),
-                  "for the SLO: " + confidence_statement(s)});
+  list.push_back({"Replicas", s.standby > 0 ? fmt::format("{} + {}", s.replicas, s.standby) : fmt::format("{}", s.replicas),
+                  fmt::format("{}; the SLO needs {}{}", s.standby > 0 ? "serving + warm standby" : "serving", s.replicas_for_slo,
+                              s.replicas_at_95 > 0 ? fmt::format(" ({} at 95 %)", s.replicas_at_95) : "")});
   list.push_back({"GPUs", fmt::format("{}", s.gpus), fmt::format("{}, {} per replica", s.layout.gpu, s.layout.gpus)});
   list.push_back({"Cost", s.usd_h ? usd(*s.usd_h) + "/h" : "no price known",
                   s.usd_per_mtok ? usd(*s.usd_per_mtok) + " per million output tokens" : ""});
@@ -344,7 +345,7 @@ std::vector<Tile> size_tiles(const Size& s) {
     list.push_back({slo_label(slo->name) + " at peak", milliseconds(*slo->measured_ms),
                     fmt::format("target {}", milliseconds(slo->target_ms)), *slo->measured_ms <= slo->target_ms ? "good" : "bad"});
   if (s.zone_loss.requests > 0)
-    list.push_back({"Loss of a zone at peak", s.zone_loss_meets_slo ? "meets the SLO" : "misses the SLO",
+    list.push_back({"Zone lost at peak", s.zone_loss_meets_slo ? "in SLO" : "misses SLO",
                     fmt::format("{} of the requests in SLO", percent(s.zone_loss.slo_attainment)),
                     s.zone_loss_meets_slo ? "good" : "bad"});
   list.push_back({"Headroom", percent(s.headroom), "spare at peak"});
@@ -396,11 +397,11 @@ std::string html(const RunMetrics& run, const RunPlots& plots, std::string_view 
       table.row({slo_label(slo.name), milliseconds(slo.target_ms),
                  value ? HtmlCell(milliseconds(*value)).judged(*value <= slo.target_ms) : HtmlCell("-")});
     }
-    targets = title("Targets") + card(table.print());
+    targets = card(table.print());
   }
   const std::string groups = groups_table("Class", run.classes) + groups_table("Tenant", run.tenants) + groups_table("Pool", run.pools);
   const std::string over_time = run_plots(plots, "run", true);
-  text.sections = {{"latency", "Latency", "Latency", card(latency_table(run)) + grid(cdf_figure(plots, "run")) + targets},
+  text.sections = {{"latency", "Latency", "Latency", grid(card(latency_table(run)) + targets + cdf_figure(plots, "run"))},
                    {"time", "Over time", "Over time", over_time.empty() ? "" : grid(over_time)},
                    {"groups", "Groups", "Classes, tenants and pools", groups},
                    {"events", "Events", "What happened", events_table(run.events)}};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "json_value.h"
@@ -29,7 +30,7 @@ std::string_view class_of(HtmlColumn::Kind kind) {
     case HtmlColumn::Kind::kText: return "text";
     case HtmlColumn::Kind::kName: break;
   }
-  return "";
+  return "name";
 }
 
 std::string class_attribute(std::string_view a, std::string_view b = {}) {
@@ -66,32 +67,41 @@ std::string script_json(const nlohmann::ordered_json& document) {
   return text;
 }
 
+bool HtmlTable::has_text() const {
+  return std::any_of(columns_.begin(), columns_.end(), [](const HtmlColumn& c) { return c.kind == HtmlColumn::Kind::kText; });
+}
+
 void HtmlTable::row(const std::vector<HtmlCell>& cells, bool chosen) {
   MUSTER_CHECK(cells.size() == columns_.size(), "{} cells in a table of {} columns", cells.size(), columns_.size());
   body_ += chosen ? "<tr class=\"chosen\">" : "<tr>";
   for (std::size_t c = 0; c < cells.size(); ++c) {
     const std::string sort = std::isfinite(cells[c].sort) ? fmt::format(" data-sort=\"{:.9g}\"", cells[c].sort) : "";
-    body_ += fmt::format("<td{}{}>{}</td>", class_attribute(class_of(columns_[c].kind), cells[c].verdict), sort,
+    // The phone's layout of tables with texts has no heading row.
+    const bool labelled = columns_[c].kind == HtmlColumn::Kind::kNumber && has_text();
+    const std::string heading = labelled ? fmt::format(" data-heading=\"{}\"", escape(columns_[c].heading)) : "";
+    body_ += fmt::format("<td{}{}{}>{}</td>", class_attribute(class_of(columns_[c].kind), cells[c].verdict), sort, heading,
                          escape(cells[c].text));
   }
   body_ += "</tr>\n";
   ++rows_;
 }
 
-std::string HtmlTable::table(std::string_view attributes) const {
+std::string HtmlTable::table(std::string_view attributes, std::string_view css) const {
+  const bool dense = columns_.size() > 8;
+  const std::string_view shape = dense ? "full dense" : has_text() ? "full texts" : "";
   std::string head;
   for (const HtmlColumn& column : columns_)
     head += fmt::format("<th scope=\"col\"{}>{}</th>", class_attribute(class_of(column.kind)), escape(column.heading));
-  return fmt::format("<div class=\"scroll\"><table{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n", attributes,
-                     head, body_);
+  return fmt::format("<div class=\"scroll\"><table{}{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n", attributes,
+                     class_attribute(css, shape), head, body_);
 }
 
-std::string HtmlTable::print() const { return table(""); }
-std::string HtmlTable::print_sortable() const { return table(" class=\"sortable\""); }
+std::string HtmlTable::print() const { return table("", ""); }
+std::string HtmlTable::print_sortable() const { return table("", "sortable"); }
 std::string HtmlTable::print_filterable(std::string_view id, std::string_view placeholder) const {
   return fmt::format(
       "<div class=\"filter\"><input type=\"search\" data-table=\"{0}\" placeholder=\"{1}\" aria-label=\"{1}\"><output></output></div>\n{2}",
-      id, escape(placeholder), table(fmt::format(" class=\"sortable\" id=\"{}\"", id)));
+      id, escape(placeholder), table(fmt::format(" id=\"{}\"", id), "sortable"));
 }
 
 void Facts::add(std::string_view label, std::string_view text) {

@@ -39,7 +39,8 @@ class HtmlTable {
   std::string print_filterable(std::string_view id, std::string_view placeholder) const;
 
  private:
-  std::string table(std::string_view attributes) const;
+  bool has_text() const;
+  std::string table(std::string_view attributes, std::string_view css) const;
 
   std::vector<HtmlColumn> columns_;
   std::string body_;

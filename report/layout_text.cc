@@ -118,6 +118,11 @@ std::string confidence_statement(const Size& size) {
   return size.replicas_at_95 > 0 ? fmt::format("{}; {} at 95 %", base, size.replicas_at_95) : base;
 }
 
+bool meets_sizing_slo(const Size& size, const SizeStep& step) {
+  const Slo* slo = sizing_slo(size);
+  return slo ? step.p95_latency_ms <= slo->target_ms : step.seeds_meeting == step.seeds;
+}
+
 const Candidate* same_layout(const std::vector<Candidate>& candidates, const Candidate& chosen) {
   for (const Candidate& c : candidates)
     if (c.fits && c.gpu == chosen.gpu && c.precision == chosen.precision && c.kv_precision == chosen.kv_precision &&

@@ -89,11 +89,10 @@ void add_traffic(const Traffic& t, Page& page) {
                                   duration(t.span_s)));
   std::string rate = fmt::format("{} req/s mean", number(t.rate_rps));
   if (t.peak_window_s > 0)
-    rate += fmt::format("; {} req/s in the peak {} from {}", number(t.peak_rate_rps), duration(t.peak_window_s),
-                        clock(t.peak_begin_s));
-  if (t.peak_window_s > 0 && t.rate_rps > 0) rate += fmt::format(" ({} x mean)", number(t.peak_rate_rps / t.rate_rps));
+    rate += fmt::format("; {} ({} x) in the peak {} from {}", number(t.peak_rate_rps), number(t.peak_rate_rps / t.rate_rps),
+                        duration(t.peak_window_s), clock(t.peak_begin_s));
   page.fact("Rate", rate);
-  page.fact("Burstiness", fmt::format("inter-arrival CV {}, index of dispersion {} (Poisson: 1 and 1)",
+  page.fact("Burstiness", fmt::format("inter-arrival CV {}, index of dispersion {} (Poisson: 1, 1)",
                                       number(t.interarrival_cv), number(t.dispersion)));
   if (t.prefix_reuse) page.fact("Prefix reuse", percent(*t.prefix_reuse) + " of the input tokens");
   if (!t.rate_curve_rps.empty()) {

@@ -12,8 +12,8 @@ namespace muster::report {
 namespace {
 
 constexpr std::size_t kFittingShown = 6;
-constexpr std::size_t kRejectedShown = 6;
-constexpr std::size_t kStepsShown = 8;
+constexpr std::size_t kRejectedShown = 5;
+constexpr std::size_t kStepsShown = 6;
 
 void add_layouts(const Size& s, Page& page) {
   const Candidate* chosen = same_layout(s.considered, s.layout);
@@ -36,8 +36,8 @@ void add_layouts(const Size& s, Page& page) {
                                   c.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", c.gpus),
                                   count(static_cast<double>(c.kv_tokens)), number(c.max_concurrency)), Tone::kStrong);
   page.fact("Why", c.why);
-  page.fact("Limited by", c.binding);
-  if (c.error_band > 0) page.fact("Error band", fmt::format("{}{} on step times", page.plus_minus(), percent(c.error_band)));
+  page.fact("Limited by", c.error_band > 0 ? fmt::format("{} (step times {}{})", c.binding, page.plus_minus(), percent(c.error_band))
+                                           : c.binding);
 }
 
 void add_speeds(const Size& s, Page& page) {
@@ -78,7 +78,7 @@ void add_search(const Size& s, Page& page) {
                {""}});
   for (const SizeStep& step : steps_around_answer(s)) {
     const bool answer = step.replicas == s.replicas_for_slo;
-    const bool met = step.seeds_meeting == step.seeds;
+    const bool met = meets_sizing_slo(s, step);
     const Tone tone = answer ? Tone::kGood : Tone::kPlain;
     table.row({{fmt::format("{}", step.replicas), tone},
                {milliseconds(step.p95_latency_ms), tone},
@@ -97,16 +97,15 @@ void add_fleet(const Size& s, Page& page) {
   page.fact("At the peak", confidence_statement(s) +
                                (slo ? fmt::format(" ({} {} {})", slo_label(slo->name), page.at_most(), milliseconds(slo->target_ms)) : ""),
             Tone::kStrong);
-  page.fact("Headroom", fmt::format("{} of the capacity spare at peak, for bursts and rolling deploys: {} replicas",
-                                    percent(s.headroom), s.replicas));
+  page.fact("Headroom", fmt::format("{} spare at the peak for bursts and rolling deploys: {} replicas", percent(s.headroom), s.replicas));
   page.fact("Standby", s.standby == 0 ? "none" : fmt::format("{} warm, loaded and idle{}", s.standby,
                                     s.zones.empty() ? "" : fmt::format(", in {} zones", s.zones.size())));
   page.fact("Zones", replicas_by_zone(s));
   if (s.zone_loss.requests > 0) {
     const std::optional<double> value = slo ? slo_value(s.zone_loss, slo->name) : std::nullopt;
-    page.fact("Zone loss", fmt::format("at the peak {}{}; {} of the requests in SLO",
+    page.fact("Zone loss", fmt::format("at the peak {}: {}{} of requests in it",
                                        s.zone_loss_meets_slo ? "still meets the SLO" : "MISSES the SLO",
-                                       value ? fmt::format(": {} {}", slo_label(slo->name), milliseconds(*value)) : "",
+                                       value ? fmt::format("{} {}, ", slo_label(slo->name), milliseconds(*value)) : "",
                                        percent(s.zone_loss.slo_attainment)),
               s.zone_loss_meets_slo ? Tone::kGood : Tone::kBad);
   }
@@ -120,7 +119,7 @@ void add_money(const Size& s, Page& page) {
     return;
   }
   std::string total = s.usd_h ? fmt::format("{}/h", usd(*s.usd_h)) : "no price known";
-  if (s.usd_h) total += fmt::format(" ({} a month of 730 h)", usd(*s.usd_h * 730));
+  if (s.usd_h) total += fmt::format(", {} a month", usd(*s.usd_h * 730));
   if (s.usd_per_mtok) total += fmt::format(", {} per million output tokens", usd(*s.usd_per_mtok));
   page.fact("Cost", total, Tone::kStrong);
   page.fact("Price", fmt::format("{} per GPU-hour, {}, {}", usd(*s.price.usd_per_gpu_h),
@@ -149,7 +148,6 @@ void add_evidence(const Size& s, Page& page) {
   };
   across("requests in SLO", [](const RunMetrics& r) { return percent(r.slo_attainment); });
   across("goodput req/s", [](const RunMetrics& r) { return number(r.goodput_rps); });
-  across("output tok/s", [](const RunMetrics& r) { return number(r.output_tok_s); });
   across("preemptions", [](const RunMetrics& r) { return count(static_cast<double>(r.preempted)); });
   page.table(table);
   page.space();
@@ -177,18 +175,18 @@ std::string terminal(const Size& s, const TerminalStyle& style) {
   Page page(style);
   page.title(fmt::format("{}: {} + {} standby replicas of {} on {} {}, {}", s.fleet, s.replicas, s.standby, s.model, s.gpus,
                          s.layout.gpu, s.usd_h ? usd(*s.usd_h) + "/h" : "no price known"));
-  page.heading("1  Traffic");
+  page.heading("1. Traffic");
   add_traffic(s.traffic, page);
-  page.heading(fmt::format("2  Layout ({})", s.engine));
+  page.heading(fmt::format("2. Layout ({})", s.engine));
   add_layouts(s, page);
   add_speeds(s, page);
-  page.heading("3  Fleet");
+  page.heading("3. Fleet");
   add_fleet(s, page);
-  page.heading("4  Money");
+  page.heading("4. Money");
   add_money(s, page);
-  page.heading("5  Evidence");
+  page.heading("5. Evidence");
   add_evidence(s, page);
-  page.heading("6  Answer");
+  page.heading("6. Answer");
   page.paragraph(s.paragraph);
   add_phases(s, page);
   return page.take();

@@ -57,7 +57,7 @@
         if (vertical) { ctx.moveTo(at, area.top); ctx.lineTo(at, area.bottom); }
         else { ctx.moveTo(area.left, at); ctx.lineTo(area.right, at); }
         ctx.stroke();
-        if (!line.label) return;
+        if (!line.label || (line.roomy && area.width < 420)) return;
         ctx.setLineDash([]);
         const width = ctx.measureText(line.label).width;
         let x = area.right - width - 4, y = at - 5;
@@ -110,8 +110,15 @@
     return Object.assign({ color: css('--muted'), maxRotation: 0, autoSkipPadding: 14, font: { size: 11 }, callback }, extra || {});
   }
   const niceTimeStep = (span) => [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400].find((s) => span / s <= 8);
+  function everyStep(from, to, step) {
+    const values = [];
+    for (let v = Math.ceil(from / step) * step; v <= to + step * 1e-6; v += step) values.push({ value: v });
+    return values;
+  }
   function timeAxis(end) {
-    return axis('time', { type: 'linear', min: 0, max: end || undefined, ticks: ticks((v) => clock(v), { stepSize: niceTimeStep(end) }) });
+    const span = end > 0 ? end : 1;
+    return axis('', { type: 'linear', min: 0, max: span, ticks: ticks((v) => clock(v)),
+      afterBuildTicks(scale) { scale.ticks = everyStep(0, span, niceTimeStep(span) || span); } });
   }
   function line(label, points, color, extra) {
     return Object.assign({ label, data: points, borderColor: color, backgroundColor: color, borderWidth: 1.75, pointRadius: 0,
@@ -125,7 +132,9 @@
       interaction: { mode: 'nearest', axis: 'x', intersect: false },
       scales,
       plugins: Object.assign({
-        legend: { align: 'start', labels: { color: css('--ink'), boxWidth: 18, boxHeight: 2, font: { size: 12 } } },
+        legend: { align: 'start', labels: { color: css('--ink'), usePointStyle: true, pointStyle: 'line', pointStyleWidth: 26, font: { size: 12 },
+          generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) =>
+            Object.assign(item, { lineDash: chart.data.datasets[item.datasetIndex].borderDash || [], lineWidth: 2 })) } },
         tooltip: { backgroundColor: css('--ink'), titleColor: css('--bg'), bodyColor: css('--bg'), displayColors: false },
       }, plugins || {}),
     };
@@ -161,6 +170,7 @@
     search() {
       const s = data.search, colors = s.n.map((n, i) => s.share[i] >= 1 ? css('--c3') : s.share[i] > 0 ? css('--c5') : css('--c2'));
       const shapes = s.n.map((n, i) => s.share[i] >= 1 ? 'circle' : s.share[i] > 0 ? 'rectRot' : 'triangle');
+      const low = s.n[0] - 0.5, high = Math.max(s.n[s.n.length - 1], s.final) + 0.5;
       const lines = s.slo ? [{ y: s.slo, color: css('--bad'), label: 'SLO ' + ms(s.slo) }] : [];
       lines.push({ x: s.answer, label: s.answer + ' meet it', row: 0 });
       if (s.final !== s.answer) lines.push({ x: s.final, label: s.final + ' with headroom', row: 2 });
@@ -169,8 +179,8 @@
         data: { datasets: [line(s.label, s.n.map((x, i) => ({ x, y: s.p95[i] })), css('--c1'),
           { pointRadius: 5, pointHoverRadius: 7, pointBackgroundColor: colors, pointBorderColor: colors, pointStyle: shapes })] },
         options: base({
-          x: axis('replicas', { type: 'linear', ticks: ticks((v) => Number.isInteger(v) ? v : '', { stepSize: Math.max(1, Math.ceil((s.n[s.n.length - 1] - s.n[0]) / 10)) }),
-            min: s.n[0] - 0.5, max: Math.max(s.n[s.n.length - 1], s.final) + 0.5 }),
+          x: axis('replicas', { type: 'linear', min: low, max: high, ticks: ticks((v) => v),
+            afterBuildTicks(scale) { scale.ticks = everyStep(low, high, Math.ceil((high - low) / 12)); } }),
           y: axis(s.label, { beginAtZero: true, ticks: ticks((v) => ms(v)) }) }, {
           legend: { display: false }, whiskers: { half: s.half }, marks: { lines },
           tooltip: tooltip((i) => i.parsed.x + ' replicas', (i) => [s.label + ' ' + ms(i.parsed.y) + ' \u00b1 ' + ms(s.half[i.dataIndex]),
@@ -205,7 +215,7 @@
       const shown = names.filter((n) => run.cdf[n[0]] && run.cdf[n[0]].length);
       const color = {};
       for (const n of names) color[n[0]] = css(n[2]);
-      const lines = run.slos.map((s, i) => ({ x: s.ms, color: color[s.metric], label: s.label + ' \u2264 ' + ms(s.ms), row: i }));
+      const lines = run.slos.map((s, i) => ({ x: s.ms, color: color[s.metric], label: s.label + ' \u2264 ' + ms(s.ms), row: i, roomy: true }));
       const quantiles = [...new Set(run.slos.map((s) => s.share).filter(Boolean))];
       for (const q of quantiles) lines.push({ y: q, label: 'p' + three(q * 100) });
       const largest = Math.max(10, ...shown.map((n) => run.cdf[n[0]][run.cdf[n[0]].length - 1][0]), ...run.slos.map((s) => s.ms));
@@ -222,6 +232,7 @@
     batch: (run) => spread(run, run.heat.batch_mean, run.heat.batch_low, run.heat.batch_high, 'sequences', three),
     kv: (run) => spread(run, run.heat.kv_mean, run.heat.kv_low, run.heat.kv_high, 'KV used', percent),
   };
+  const kReplicaLabels = 64;  // pixels left of both plots of a replica figure, so that their times line up
   // The mean over the replicas inside the band from the least to the most loaded one.
   function spread(run, mean, low, high, title, show) {
     const step = run.heat.step_s, color = css('--c1');
@@ -231,7 +242,10 @@
         line('mean of the replicas', series(mean, step), color),
         line('least loaded', series(low, step), faded(color, 0.25), { borderWidth: 0.5 }),
         line('most loaded', series(high, step), faded(color, 0.25), { borderWidth: 0.5, fill: '-1', backgroundColor: faded(color, 0.14) })] },
-      options: base({ x: timeAxis(mean.length * step), y: axis(title, { beginAtZero: true, max: show === percent ? 1 : undefined, ticks: ticks((v) => show(v)) }) }, {
+      options: base({
+        x: Object.assign(timeAxis(mean.length * step), { ticks: { display: false } }),
+        y: axis(title, { beginAtZero: true, max: show === percent ? 1 : undefined, ticks: ticks((v) => show(v)),
+          afterFit(scale) { scale.width = kReplicaLabels; } }) }, {
         legend: { display: false }, marks: { lines: eventLines(run).map((l) => ({ x: l.x })) },
         tooltip: tooltip(atTime, (i) => i.dataset.label + ' ' + show(i.parsed.y)) }),
     };
@@ -250,7 +264,7 @@
     const rows = run.heat[key], names = run.heat.names, step = run.heat.step_s, columns = rows.length ? rows[0].length : 0;
     const top = key === 'kv' ? 1 : Math.max(1, ...rows.map((r) => Math.max(...r)));
     const show = (v) => key === 'kv' ? percent(v) : three(v) + ' sequences';
-    const height = rows.length > 16 ? 11 : 15, box = canvas.parentElement, left = 62, bottom = 20;
+    const height = rows.length > 16 ? 11 : 15, box = canvas.parentElement, left = kReplicaLabels, bottom = 20;
     const shown = (name) => name.length > 9 ? name.slice(0, 8) + '\u2026' : name;
     function draw() {
       const width = box.clientWidth, ratio = window.devicePixelRatio || 1, total = rows.length * height + bottom;
