@@ -1,6 +1,7 @@
 # muster_module(NAME
 #   SOURCES a.cc b.cc          the work
 #   TESTS a_test.cc            its tests, one executable per module
+#   ENTRY main.cc              listed here, built elsewhere (the binary's main)
 #   DEPENDS core files         other modules that its public headers may use
 #   LIBRARIES yaml-cpp         third-party libraries, private: their headers do not escape the module
 #   DATA data/x.yaml ...)      files built into the binary (see MusterEmbed.cmake)
@@ -11,6 +12,7 @@
 
 add_library(muster_flags INTERFACE)
 target_compile_options(muster_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+  -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-dangling-else>)
 # Results must not depend on the compiler's freedom to fuse a*b+c.
 target_compile_options(muster_flags INTERFACE -ffp-contract=off)
@@ -26,8 +28,8 @@ function(muster_require_registered)
 endfunction()
 
 function(muster_module NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;DEPENDS;LIBRARIES;DATA" ${ARGN})
-  muster_require_registered(${ARG_SOURCES} ${ARG_TESTS})
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;ENTRY;DEPENDS;LIBRARIES;DATA" ${ARGN})
+  muster_require_registered(${ARG_SOURCES} ${ARG_TESTS} ${ARG_ENTRY})
   set(target muster_${NAME})
   add_library(${target} STATIC ${ARG_SOURCES})
   target_include_directories(${target} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -22,7 +22,7 @@ using testing::ReferenceScheduler;
 using testing::to_text;
 
 constexpr std::uint64_t kFirstSeed = 1;
-constexpr std::uint64_t kScenarios = 3000;
+constexpr std::uint64_t kScenarios = 2000;
 
 std::int64_t between(Rng& rng, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(high - low + 1)));
@@ -266,13 +266,14 @@ void run_jump(std::uint64_t seed, Jumps& seen) {
       ASSERT_EQ(added, stepper->add({}, sequence));
       ASSERT_EQ(added, slow.add({}, sequence));
     }
-    if (next_id > 0 && rng.below(30) == 0) {
-      const RequestId id(static_cast<std::uint32_t>(rng.below(next_id)));
+    if (next_id > 0 && rng.below(15) == 0) {
+      const RequestId id(next_id - 1 - static_cast<std::uint32_t>(rng.below(std::min(next_id, 12u))));
       const bool known = jumper->abort(id);
       ASSERT_EQ(known, stepper->abort(id));
       ASSERT_EQ(known, slow.abort(id));
     }
-    for (bool more = true; more;) {
+    // Now and then a driver leaves what is ready for later.
+    for (bool more = out.empty() || rng.below(4) != 0; more;) {
       StepPlan a, b, c;
       more = jumper->schedule({}, a);
       ASSERT_EQ(more, stepper->schedule({}, b));

@@ -73,13 +73,13 @@ std::string_view known_other(const std::vector<std::string>& names) {
 std::unexpected<Error> missing(const std::vector<std::string>& names, const std::vector<std::string>& plain, bool json,
                                const std::string& where, bool time, bool input, bool output) {
   std::vector<std::string> lacks;
-  if (!time) lacks.emplace_back("an arrival time (arrival_s, arrival_ms or timestamp)");
-  if (!input) lacks.emplace_back("input lengths (input_tokens, prompt_tokens, input_length or isl)");
-  if (!output) lacks.emplace_back("output lengths (output_tokens, completion_tokens, output_length or osl)");
+  if (!time) lacks.emplace_back("an arrival time (arrival_s, arrival_ms, timestamp)");
+  if (!input) lacks.emplace_back("input lengths (input_tokens, prompt_tokens, input_length, isl)");
+  if (!output) lacks.emplace_back("output lengths (output_tokens, completion_tokens, output_length, osl)");
   std::string_view kind = known_other(plain);
   if (kind.empty() && !time && input && output) kind = "these are lengths without arrivals";
-  return fail("{}: not a trace of requests{}{}: it lacks {}; {} found: {}", where, kind.empty() ? "" : ", ", kind,
-              join(lacks, " and "), json ? "keys" : "columns", listed(names));
+  return fail("{}: not a trace of requests{}{}: it lacks {}. The {} found: {}", where, kind.empty() ? "" : ", ", kind,
+              join(lacks, "; "), json ? "keys" : "columns", listed(names));
 }
 
 Format format_of(const std::vector<std::string>& plain, bool json) {

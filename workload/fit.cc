@@ -11,8 +11,8 @@ namespace muster::workload {
 namespace {
 
 // Closer together where lengths have their long tails.
-constexpr double kProbabilities[] = {0,   0.02, 0.05, 0.1, 0.2,  0.3,  0.4,  0.5,   0.6,
-                                     0.7, 0.8,  0.9,  0.95, 0.97, 0.98, 0.99, 0.995, 1};
+constexpr double kProbabilities[] = {0,   0.02, 0.05, 0.1,  0.2,  0.3,  0.4,  0.5,   0.6,  0.7,
+                                     0.8, 0.9,  0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 1};
 constexpr std::size_t kBinsMax = 8;
 constexpr std::size_t kRequestsPerBin = 50;
 

@@ -8,8 +8,8 @@
 namespace muster::workload {
 namespace {
 
-constexpr std::size_t kNeighbours = 16;     // the local gap is taken over so many requests on each side
-constexpr double kJitterGaps = 8;           // jitter in local mean gaps
+constexpr std::size_t kNeighbours = 8;      // the local gap is taken over so many requests on each side
+constexpr double kJitterGaps = 4;           // jitter in local mean gaps
 constexpr double kJitterMaxS = 30;          // half of a window of the usual rate curve
 constexpr double kJitterMaxOfSpan = 0.05;
 

@@ -27,6 +27,13 @@ struct Precision {
   model::Dtype kv = model::Dtype::kBf16;
 };
 
+// The matrix format in which weights of `weights` are multiplied on this device: weight-only formats (int4, and fp4 on
+// devices without FP4 units) compute in 16 bits. nullopt: the device cannot.
+std::optional<hardware::Format> compute_format(const hardware::Gpu& gpu, model::Dtype weights);
+
+// GPUs that one tensor-parallel group may span: the scale-up domain, or one 8-GPU server over PCIe; 1 for a slice.
+int tensor_parallel_limit(const hardware::Gpu& gpu);
+
 // Why the model cannot be cut like this, in one line; nullopt: it can.
 std::optional<std::string> refuse_layout(const model::ModelSpec& model, const Layout& layout);
 // Why the device cannot run this layout or precision (slices have no links; no FP8 units; tp beyond the link domain).

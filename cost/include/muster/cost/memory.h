@@ -24,6 +24,11 @@ struct Deployment {
   std::optional<std::int64_t> kv_blocks;         // a measured number of KV blocks overrides the computed one
 };
 
+// The limits that are in force: the deployment's own, else the engine's defaults for this device.
+int max_model_len(const Deployment& deployment);
+int max_num_batched_tokens(const Deployment& deployment);
+int max_num_seqs(const Deployment& deployment);
+
 struct StageMemory {
   int layers = 0;
   Bytes weights, activation, non_torch, graph, kv, free;  // per GPU; free is negative when it does not fit

@@ -137,7 +137,8 @@ struct Size {
   std::vector<std::string> zones;
   std::vector<int> replicas_per_zone;
   Candidate layout;
-  double headroom = 0;               // spare share of the capacity at peak
+  double headroom = 0;               // replicas above replicas_for_slo, as a share of it
+  double peak_rate_rps = 0;          // that the fleet was sized for
   std::optional<double> usd_h, usd_per_mtok;
   PriceQuote price;
   std::string binding;

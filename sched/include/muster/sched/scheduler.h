@@ -71,21 +71,26 @@ class Scheduler {
 
   // False: the sequence can never run here (its prompt + max_tokens need more blocks than the pool has).
   virtual bool add(Instant now, const NewSequence& sequence) = 0;
-  // Removes a sequence at once, or after its step in flight. False: unknown id.
+  // Removes a sequence at once, and its KV blocks with it; its id may be added again. Its piece of a step in flight
+  // still comes back with the plan, and counts for nothing. False: unknown id.
   virtual bool abort(RequestId id) = 0;
 
-  // Makes the next step; false when there is nothing to run now (or all steps are in flight).
+  // Makes the next step; false when there is nothing to run now (or all steps are in flight); even then `preempted`
+  // may name sequences. While something runs or waits and no step is in flight, there is always something to run.
   virtual bool schedule(Instant now, StepPlan& plan) = 0;
-  // The step is done: KV of its pieces counts as computed, each sampling piece has one more token, and the sequences that
-  // reached max_tokens or are listed in `stopped` (a stop token) leave and free their blocks. Appends those ids to `finished`.
+  // The step is done: KV of its pieces counts as computed, each sampling piece has one more token, and the sequences
+  // that reached max_tokens or are listed in `stopped` (a stop token) leave and free their blocks. Appends those ids to
+  // `finished`. Steps come back in the order in which they were made; `plan` is as schedule() filled it.
   virtual void finish_step(Instant now, const StepPlan& plan, std::span<const RequestId> stopped,
                            std::vector<RequestId>& finished) = 0;
 
-  // Decode-only stretch: the number of further steps, counting `plan` as the first, that would have the same pieces (only the
-  // KV lengths growing by one each step): nobody finishes before the end of the last, no block shortage, nobody waits who
-  // could start. 1: no jump. The driver may then call finish_steps(plan, n) instead of n rounds.
+  // Decode-only stretch: the number of steps, counting `plan` as the first, that would have the same pieces (only the
+  // KV lengths growing by one each step): nobody finishes before the end of the last, no block shortage, nobody waits
+  // who could start. 1: no jump. The driver may then call finish_steps(plan, n), or with fewer, instead of so many
+  // rounds of finish_step() and schedule(): state, finished and the next plan are the same, step number included.
   virtual std::int64_t steps_alike(const StepPlan& plan) const = 0;
-  virtual void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) = 0;
+  virtual void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
+                            std::vector<RequestId>& finished) = 0;
 
   virtual SchedulerState state() const = 0;
   // Panics if an invariant is broken: blocks used = sum over sequences, nobody both running and waiting, budget kept.

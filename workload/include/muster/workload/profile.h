@@ -57,8 +57,8 @@ std::string to_yaml(const Profile& profile);
 struct SynthesisOptions {
   Arrivals arrivals = Arrivals::kGamma;
   double scale = 1;                      // multiplies the rate
-  std::optional<Duration> duration;      // repeats or cuts the rate curve; default: its own span
-  std::optional<double> constant_rate_rps;  // ignore the curve
+  std::optional<Duration> duration = std::nullopt;      // repeats or cuts the rate curve; default: its own span
+  std::optional<double> constant_rate_rps = std::nullopt;  // ignore the curve
   std::uint64_t seed = 1;
   std::uint64_t run = 0;                 // replication
   std::uint64_t requests_max = 100'000'000;

@@ -1,0 +1,225 @@
+#include "fleet_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/core/digest.h"
+#include "muster/core/text.h"
+
+namespace muster::app {
+
+Result<std::unique_ptr<PreparedPool>> prepare(const PoolSpec& spec, const Catalogues& catalogues) {
+  auto pool = std::make_unique<PreparedPool>();
+  pool->spec = spec;
+  MUSTER_TRY(pool->model, catalogues.models.find(spec.model));
+  MUSTER_TRY(pool->gpu, catalogues.devices.find(spec.gpu));
+  MUSTER_TRY(const cost::EngineVersion version, cost::parse_engine(spec.engine));
+  MUSTER_TRY(const cost::EngineProfile engine, cost::engine_profile(version));
+  MUSTER_TRY(const model::Dtype weights, parse_precision(spec.precision, fmt::format("pool {}: precision", spec.name)));
+  model::Dtype kv = weights == model::Dtype::kFp32 || weights == model::Dtype::kTf32 ? model::Dtype::kFp32 : model::Dtype::kBf16;
+  if (!spec.kv_precision.empty()) {
+    MUSTER_TRY(kv, parse_precision(spec.kv_precision, fmt::format("pool {}: kv_precision", spec.name)));
+  }
+  pool->deployment = {.model = &pool->model,
+                      .gpu = &pool->gpu,
+                      .engine = engine,
+                      .layout = {.tp = spec.tp, .pp = spec.pp, .dp = 1, .ep = spec.ep},
+                      .precision = {weights, kv},
+                      .max_model_len = spec.max_model_len,
+                      .max_num_batched_tokens = spec.max_num_batched_tokens,
+                      .max_num_seqs = spec.max_num_seqs,
+                      .memory_fraction = spec.memory_fraction,
+                      .kv_blocks = spec.kv_blocks};
+  std::optional<std::string> refusal = cost::refuse_layout(pool->model, pool->deployment.layout);
+  if (!refusal) refusal = cost::refuse_device(pool->gpu, pool->deployment.layout, pool->deployment.precision);
+  if (!refusal) {
+    pool->memory = cost::memory(pool->deployment);
+    if (!pool->memory.fits) refusal = pool->memory.why;
+  }
+  if (refusal)
+    return std::unexpected(Error{fmt::format("pool {}: {} in {} does not run as {} on {}: {}", spec.name, pool->model.key,
+                                             spec.precision, cost::text(pool->deployment.layout), pool->gpu.key, *refusal),
+                                 Error::Kind::kNo});
+  pool->step.emplace(cost::StepModel::make(pool->deployment));
+  return pool;
+}
+
+sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_zone) {
+  const cost::EngineProfile& engine = pool.deployment.engine;
+  const auto or_default = [](int asked, int fallback) { return asked > 0 ? asked : fallback; };
+  sim::Scenario s;
+  s.kind.step = &*pool.step;
+  s.kind.limits = {.max_num_batched_tokens = or_default(pool.spec.max_num_batched_tokens, engine.max_num_batched_tokens),
+                   .max_num_seqs = or_default(pool.spec.max_num_seqs, engine.max_num_seqs),
+                   .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
+                   .kv_block_tokens = engine.kv_block_tokens,
+                   .steps_in_flight_max = pool.step->stages()};
+  s.kind.gpus = pool.deployment.layout.gpus_per_replica();
+  s.kind.cold_start = from_seconds(pool.spec.cold_s);
+  s.kind.warm_start = from_seconds(pool.spec.warm_s);
+  s.zones = pool.spec.zones;
+  const auto zones = static_cast<int>(s.zones.size());
+  for (int i = 0; i < replicas; ++i) s.replicas.push_back({.zone = static_cast<std::uint32_t>(i % zones), .standby = false});
+  for (int i = 0; i < standby_per_zone * zones; ++i)
+    s.replicas.push_back({.zone = static_cast<std::uint32_t>(i % zones), .standby = true});
+  s.policy.running_max = static_cast<std::uint32_t>(s.kind.limits.max_num_seqs);
+  s.classes = {{.name = "all", .rank = 0, .slo = {}}};
+  return s;
+}
+
+sim::RequestSlo request_slo(const SloTargets& slo) {
+  const auto duration = [](const std::optional<double>& ms) -> std::optional<Duration> {
+    if (!ms) return std::nullopt;
+    return from_seconds(*ms / 1e3);
+  };
+  return {.queue_wait = duration(slo.queue_wait_p95_ms),
+          .ttft = duration(slo.ttft_p95_ms),
+          .tpot = duration(slo.tpot_p95_ms),
+          .e2e = duration(slo.e2e_p95_ms)};
+}
+
+Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Scenario& s) {
+  s.policy.routing = policy::parse_routing(fleet.routing_policy).value_or(policy::Routing::kLeastWork);
+  s.policy.zone_affinity = fleet.zone_affinity == "prefer" ? policy::ZoneAffinity::kPrefer : policy::ZoneAffinity::kIgnore;
+  if (!fleet.classes.empty()) s.classes.clear();
+  for (const ClassSpec& spec : fleet.classes)
+    s.classes.push_back({.name = spec.name, .rank = spec.rank, .slo = request_slo(spec.slo)});
+  for (const std::string& name : trace.tenants) {
+    const auto tenant = std::ranges::find(fleet.tenants, name, &TenantSpec::name);
+    if (tenant == fleet.tenants.end()) {
+      if (fleet.tenants.empty()) break;  // a fleet without tenants serves everybody alike
+      std::vector<std::string> names;
+      for (const TenantSpec& t : fleet.tenants) names.push_back(t.name);
+      return fail("{}: tenant '{}' is not in the fleet file{}", trace.source, name, did_you_mean(name, names));
+    }
+    const auto at = std::ranges::find(fleet.classes, tenant->request_class, &ClassSpec::name);
+    s.class_of_tenant.push_back(static_cast<std::uint32_t>(at - fleet.classes.begin()));
+  }
+  for (const FaultSpec& spec : fleet.faults) {
+    sim::Fault fault{.at = Instant(from_seconds(spec.at_s)), .lasts = from_seconds(spec.for_s)};
+    if (spec.kind == "zone_loss") {
+      const auto zone = std::ranges::find(s.zones, spec.zone);
+      if (zone == s.zones.end()) continue;  // another pool's zone
+      fault.kind = sim::Fault::Kind::kZoneLoss;
+      fault.target = static_cast<std::uint32_t>(zone - s.zones.begin());
+    } else {
+      fault.kind = sim::Fault::Kind::kReplicaLoss;
+      if (static_cast<std::size_t>(*spec.replica) >= s.replicas.size())
+        return fail("faults: replica {} does not exist; the fleet has {} (0 to {})", *spec.replica, s.replicas.size(),
+                    s.replicas.size() - 1);
+      fault.target = static_cast<std::uint32_t>(*spec.replica);
+    }
+    s.faults.push_back(fault);
+  }
+  return {};
+}
+
+report::Latency latency(const QuantileSketch& sketch) {
+  return {.mean = sketch.mean(),
+          .p50 = sketch.quantile(0.5),
+          .p90 = sketch.quantile(0.9),
+          .p95 = sketch.quantile(0.95),
+          .p99 = sketch.quantile(0.99),
+          .max = sketch.max()};
+}
+
+namespace {
+
+report::GroupMetrics group(const std::string& name, const sim::ClassOutcome& c, double duration_s) {
+  return {.name = name,
+          .requests = c.requests,
+          .completed = c.completed,
+          .rejected = c.rejected,
+          .ttft_ms = latency(c.ttft_ms),
+          .tpot_ms = latency(c.tpot_ms),
+          .e2e_ms = latency(c.e2e_ms),
+          .queue_wait_ms = latency(c.queue_wait_ms),
+          .output_tok_s = duration_s > 0 ? static_cast<double>(c.output_tokens) / duration_s : 0,
+          .slo_attainment = c.requests > 0 ? static_cast<double>(c.attained) / static_cast<double>(c.requests) : 1};
+}
+
+std::vector<std::pair<double, double>> cdf(const QuantileSketch& sketch) {
+  constexpr int kPoints = 200;
+  std::vector<std::pair<double, double>> points;
+  if (sketch.count() == 0) return points;
+  for (int i = 0; i <= kPoints; ++i) {
+    const double share = static_cast<double>(i) / kPoints;
+    points.emplace_back(sketch.quantile(share), share);
+  }
+  return points;
+}
+
+}  // namespace
+
+report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::optional<double> usd_per_gpu_h,
+                           const std::string& pool_name) {
+  const double seconds = to_seconds(o.duration);
+  const double gpus = static_cast<double>(s.replicas.size()) * s.kind.gpus;
+  const auto per_second = [&](double n) { return seconds > 0 ? n / seconds : 0; };
+  const report::GroupMetrics all = group(pool_name, o.all, seconds);
+  report::RunMetrics m{.requests = o.requests,
+                       .completed = o.completed,
+                       .rejected = o.rejected,
+                       .preempted = o.preempted,
+                       .duration_s = seconds,
+                       .ttft_ms = all.ttft_ms,
+                       .tpot_ms = all.tpot_ms,
+                       .e2e_ms = all.e2e_ms,
+                       .queue_wait_ms = all.queue_wait_ms,
+                       .output_tok_s = per_second(static_cast<double>(o.output_tokens)),
+                       .total_tok_s = per_second(static_cast<double>(o.output_tokens + o.input_tokens)),
+                       .slo_attainment = all.slo_attainment,
+                       .gpu_hours = o.gpu_seconds / 3600,
+                       .steps = o.steps,
+                       .digest = fmt::format("{:016x}", o.digest)};
+  m.output_tok_s_per_gpu = gpus > 0 ? m.output_tok_s / gpus : 0;
+  m.goodput_rps = per_second(static_cast<double>(o.completed)) * all.slo_attainment;
+  if (usd_per_gpu_h) m.usd = *usd_per_gpu_h * m.gpu_hours;
+  for (std::size_t i = 0; i < o.classes.size(); ++i) m.classes.push_back(group(s.classes[i].name, o.classes[i], seconds));
+  m.pools.push_back(all);
+  for (const sim::FleetEvent& e : o.log)
+    m.events.push_back({.at_s = to_seconds(e.at.time_since_epoch()), .kind = e.kind, .text = e.text});
+  return m;
+}
+
+report::RunPlots plots(const sim::Scenario& s, const sim::Outcome& o) {
+  report::RunPlots p;
+  if (o.samples.size() > 1) p.interval_s = to_seconds(o.samples[1].at - o.samples[0].at);
+  for (std::size_t r = 0; r < s.replicas.size(); ++r)
+    p.replicas.push_back({.name = fmt::format("{}/{}{}", s.zones[s.replicas[r].zone], r, s.replicas[r].standby ? " standby" : "")});
+  for (const sim::Sample& sample : o.samples) {
+    p.arrivals_rps.push_back(p.interval_s > 0 ? sample.arrivals / p.interval_s : 0);
+    p.queued.push_back(sample.queued);
+    p.ready_replicas.push_back(sample.ready_replicas);
+    for (std::size_t r = 0; r < s.replicas.size(); ++r) {
+      p.replicas[r].batch.push_back(sample.running[r]);
+      p.replicas[r].kv_share.push_back(static_cast<double>(sample.kv_share[r]));
+    }
+  }
+  p.queue_wait_cdf = cdf(o.all.queue_wait_ms);
+  p.ttft_cdf = cdf(o.all.ttft_ms);
+  p.e2e_cdf = cdf(o.all.e2e_ms);
+  p.tpot_cdf = cdf(o.all.tpot_ms);
+  return p;
+}
+
+std::vector<report::Slo> slo_rows(const SloTargets& slo, const sim::ClassOutcome& o) {
+  std::vector<report::Slo> rows;
+  const auto add = [&](std::string_view name, const std::optional<double>& target, const QuantileSketch& sketch) {
+    if (target) rows.push_back({.name = std::string(name), .target_ms = *target, .measured_ms = sketch.quantile(0.95)});
+  };
+  add("queue_wait_p95_ms", slo.queue_wait_p95_ms, o.queue_wait_ms);
+  add("ttft_p95_ms", slo.ttft_p95_ms, o.ttft_ms);
+  add("tpot_p95_ms", slo.tpot_p95_ms, o.tpot_ms);
+  add("e2e_p95_ms", slo.e2e_p95_ms, o.e2e_ms);
+  return rows;
+}
+
+bool meets(const SloTargets& slo, const sim::ClassOutcome& o) {
+  if (o.completed < o.requests) return false;  // a request that never finished met nothing
+  return std::ranges::all_of(slo_rows(slo, o), [](const report::Slo& row) { return *row.measured_ms <= row.target_ms; });
+}
+
+}  // namespace muster::app

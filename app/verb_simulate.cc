@@ -1,0 +1,123 @@
+// muster simulate fleet.yaml --trace FILE: replays a trace against a fleet file.
+#include <filesystem>
+
+#include "convert.h"
+#include "fleet_simulation.h"
+#include "muster/files/lines.h"
+#include "muster/report/html.h"
+#include "muster/report/json.h"
+#include "muster/report/terminal.h"
+#include "muster/workload/profile.h"
+#include "muster/workload/read.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace muster::app {
+namespace {
+
+struct Options {
+  std::string fleet, trace, profile, out, pool;
+  double scale = 1, warm_up_s = 0, sample_s = 2;
+  std::uint64_t seed = 1;
+  bool step_by_step = false, json = false;
+  std::vector<std::string> catalog_files;
+};
+
+Result<workload::Trace> load_trace(const Options& options) {
+  if (options.trace.empty() == options.profile.empty()) return fail("simulate needs either --trace FILE or --profile FILE");
+  if (options.trace.empty()) {
+    MUSTER_TRY(const workload::Profile profile, workload::read_profile(options.profile));
+    MUSTER_TRY(workload::Trace made, workload::synthesise(profile, {.scale = options.scale, .seed = options.seed}));
+    made.source = options.profile;
+    return made;
+  }
+  MUSTER_TRY(workload::Trace trace, workload::read_trace(options.trace));
+  if (options.scale == 1) return trace;
+  return workload::scale(trace, options.scale, options.seed);
+}
+
+Result<const PoolSpec*> pick_pool(const FleetFile& fleet, const std::string& wanted) {
+  if (wanted.empty()) {
+    if (fleet.pools.size() == 1) return &fleet.pools.front();
+    return fail("the fleet has {} pools and one trace feeds one of them: name it with --pool", fleet.pools.size());
+  }
+  for (const PoolSpec& pool : fleet.pools)
+    if (pool.name == wanted) return &pool;
+  std::vector<std::string> names;
+  for (const PoolSpec& pool : fleet.pools) names.push_back(pool.name);
+  return fail("--pool {}: no such pool{}; there are {}", wanted, did_you_mean(wanted, names), join(names, ", "));
+}
+
+// 1 when a class of the fleet file misses a target, else 0.
+int exit_code(const FleetFile& fleet, const sim::Outcome& outcome) {
+  for (std::size_t i = 0; i < fleet.classes.size(); ++i)
+    if (outcome.classes[i].requests > 0 && !meets(fleet.classes[i].slo, outcome.classes[i])) return kNo;
+  return outcome.completed + outcome.rejected < outcome.requests ? kNo : kDone;
+}
+
+Result<int> run(const Options& options, const Console& console) {
+  MUSTER_TRY(const FleetFile fleet, read_fleet(options.fleet));
+  MUSTER_TRY(const PoolSpec* spec, pick_pool(fleet, options.pool));
+  MUSTER_TRY(const Catalogues catalogues, load_catalogues(options.catalog_files));
+  MUSTER_TRY(const workload::Trace trace, load_trace(options));
+  MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(*spec, catalogues));
+  for (const std::string& note : not_simulated(fleet)) console.note("note: " + note);
+  if (trace.repaired_order > 0) console.note(fmt::format("note: {}: {} requests were out of order and were sorted", trace.source, trace.repaired_order));
+
+  sim::Scenario s = scenario(*pool, spec->replicas_initial, spec->standby_per_zone);
+  s.trace = &trace;
+  s.seed = s.policy.seed = options.seed;
+  s.step_by_step = options.step_by_step;
+  s.warm_up = from_seconds(options.warm_up_s);
+  s.sample_interval = from_seconds(options.sample_s);
+  MUSTER_TRY_VOID(apply(fleet, trace, s));
+
+  ProgressLine progress(console.progress && !options.json);
+  const double started = wall_seconds();
+  const sim::Outcome outcome = sim::run(s, [&](double share) {
+    progress.show("simulating", share);
+    return true;
+  });
+  progress.clear();
+  std::optional<double> price;
+  if (pool->gpu.price) price = pool->gpu.price->usd_per_gpu_hour;
+  report::RunMetrics result = metrics(s, outcome, price, spec->name);
+  result.wall_s = wall_seconds() - started;
+
+  const std::string json = report::to_json(result);
+  if (!options.out.empty()) {
+    const std::filesystem::path out(options.out);
+    MUSTER_TRY_VOID(files::write_file((out / "report.html").string(),
+                                      report::html(result, plots(s, outcome), fmt::format("{} on {}", fleet.fleet, trace.source))));
+    MUSTER_TRY_VOID(files::write_file((out / "result.json").string(), json));
+  }
+  console.print(options.json ? json : report::terminal(result, console.style));
+  return exit_code(fleet, outcome);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& root, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = root.add_subcommand("simulate", "Replay a trace against a fleet file: SLOs, cost, events, faults");
+  verb->footer(
+      "Example:\n"
+      "  muster simulate fleet.yaml --trace AzureLLMInferenceTrace_conv.csv --scale 4 --out build/replay\n"
+      "Without a trace at hand: --profile examples/profiles/azure-conv.yaml makes one. The exit code is 1 when a class\n"
+      "misses a target.");
+  verb->add_option("FLEET", options->fleet, "Fleet file")->required();
+  verb->add_option("--trace", options->trace, "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
+  verb->add_option("--profile", options->profile, "Workload profile to make the traffic from, instead of a trace");
+  verb->add_option("--pool", options->pool, "The pool to feed, when the file has several");
+  verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")->check(CLI::NonNegativeNumber);
+  verb->add_option("--sample", options->sample_s, "Seconds between two points of the plots")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
+  verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
+  verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
+  verb->add_flag("--step-by-step", options->step_by_step, "Never jump over alike decode steps: slow, same digest");
+  verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
+  verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
+}
+
+}  // namespace muster::app

@@ -1,0 +1,36 @@
+// The verbs of the command line. Each adds its options to the parser and leaves what to run in `Selected`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+#include "muster/core/result.h"
+#include "muster/report/terminal.h"
+
+namespace muster::app {
+
+inline constexpr int kDone = 0, kNo = 1;  // exit codes; wrong input (2) and internal errors (3) travel as Error and check
+
+// How to talk to the person or program on the other side.
+struct Console {
+  report::TerminalStyle style;       // of stdout
+  bool progress = false;             // stderr is a terminal
+  void print(const std::string& text) const;                          // stdout
+  void note(const std::string& text) const;                           // stderr, one line
+};
+
+using Run = std::function<Result<int>(const Console&)>;
+struct Selected {
+  Run run;
+};
+
+void add_plan(CLI::App& root, Selected& selected);
+void add_predict(CLI::App& root, Selected& selected);
+void add_trace(CLI::App& root, Selected& selected);
+void add_simulate(CLI::App& root, Selected& selected);
+void add_size(CLI::App& root, Selected& selected);
+void add_catalog(CLI::App& root, Selected& selected);
+
+}  // namespace muster::app

@@ -1,0 +1,41 @@
+# Every verb has a help with an example; traces survive fit, synth and convert; the catalogue takes the user's own entries.
+. "$(dirname "$0")/lib.sh"
+
+for verb in size simulate plan predict trace catalog; do
+  expect 0 "Example" "$verb" --help
+  grep -q "muster $verb" "$work/stdout" || complain "the help of $verb has no worked example"
+done
+expect 0 "muster 0" --version
+
+expect 0 "Wrote" trace synth "$root/examples/profiles/azure-conv.yaml" --duration 600 --rate 5 --out "$work/made.csv"
+expect 0 "rate" trace show "$work/made.csv"
+expect 0 "Wrote" trace convert "$work/made.csv" --scale 2 --out "$work/twice.csv"
+[ "$(wc -l <"$work/twice.csv")" -eq $((2 * ($(wc -l <"$work/made.csv") - 1) + 1)) ] || complain "--scale 2 does not double the requests"
+expect 0 "Wrote" trace fit "$work/made.csv" --out "$work/made.yaml"
+expect 0 "Wrote" trace synth "$work/made.yaml" --arrivals on-off --out "$work/again.csv"
+for arrivals in poisson gamma on-off; do
+  expect 0 "Wrote" trace synth "$work/made.yaml" --arrivals $arrivals --seed 3 --out "$work/x.csv"
+  expect 0 "Wrote" trace synth "$work/made.yaml" --arrivals $arrivals --seed 3 --out "$work/y.csv"
+  cmp -s "$work/x.csv" "$work/y.csv" || complain "$arrivals: one seed, two traces"
+done
+
+expect 0 "tp" plan --model llama-3.1-70b --gpu h100-sxm --explain
+expect 0 '"candidates"' plan --model llama-3.1-70b --gpu h100-sxm --precision fp8 --json
+expect 1 "70" plan --model llama-3.1-70b --gpu l4 --gpus 1 --precision bf16
+expect 0 "TPOT" predict --model llama-3.1-8b --gpu h100-sxm --tp 1 --isl 512 --osl 128 --concurrency 16
+expect 0 '"ttft_ms"' predict --model llama-3.1-8b --gpu h100-sxm --tp 1 --isl 512 --osl 128 --rate 2 --json
+
+for what in models gpus nodes mig prices engines; do expect 0 "" catalog list $what; done
+expect 0 "70553706496" catalog show llama-3.1-70b
+expect 0 "no price known" catalog show gb200
+expect 2 "did you mean llama-3.1-70b?" catalog show llama-3.1-70
+cat >"$work/my-model.json" <<'J'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+ "num_attention_heads": 16, "num_hidden_layers": 12, "num_key_value_heads": 4, "vocab_size": 32000,
+ "max_position_embeddings": 4096, "tie_word_embeddings": false, "torch_dtype": "bfloat16"}
+J
+expect 0 "Added" catalog add "$work/my-model.json"
+expect 0 "tp" plan --model my-model --gpu l4
+expect 0 "tp" plan --model "$work/my-model.json" --gpu l4
+
+finish
