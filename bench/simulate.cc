@@ -4,9 +4,8 @@
 //
 // Without a file: a synthetic stand-in for the Mooncake conversation trace (3.4 requests/s, in bursts of the same
 // instant every 3 s, prompts of 12,000 tokens on average with a long tail, answers of 343). `repeat` plays the trace
-// that many times, one after the other. The step timer is linear, of the size of Llama 3.1 70B in FP8 on 4 H100;
-// evaluating it costs nothing, so the time is the simulator's and the scheduler's own. Each replica brings its share of
-// load: the arrivals are sped up in proportion to replicas / 8.
+// that many times, one after the other; the arrivals are sped up by replicas / 8. Each replica is Llama 3.1 70B in FP8
+// on 4 H100.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,24 +15,33 @@
 #include <string>
 
 #include "muster/core/rng.h"
+#include "muster/hardware/catalogue.h"
+#include "muster/model/catalogue.h"
 #include "muster/sim/simulation.h"
 #include "muster/workload/read.h"
 
 namespace muster::sim {
 namespace {
 
-struct Llama70bTimer final : StepTimer {
-  int stages() const override { return 1; }
-  Duration stage_time(int, const cost::StepShape& shape) const override {
-    double ns = 9e6;  // weights through memory, all-reduces, host
-    for (const cost::PrefillChunk& c : shape.prefills) {
-      const auto tokens = static_cast<double>(c.tokens);
-      ns += 45e3 * tokens + 1.3 * tokens * (static_cast<double>(c.prefix) + tokens / 2);
-    }
-    ns += 27.0 * static_cast<double>(shape.decode_kv_tokens) + 15e3 * static_cast<double>(shape.decode_sequences);
-    return Duration(static_cast<std::int64_t>(ns));
-  }
-};
+Result<CostStepTimer> llama_70b(sched::SchedulerLimits& limits) {
+  MUSTER_TRY(const model::Catalogue models, model::Catalogue::built_in());
+  MUSTER_TRY(const hardware::Catalogue devices, hardware::Catalogue::built_in());
+  MUSTER_TRY(const model::ModelSpec model, models.find("llama-3.1-70b"));
+  MUSTER_TRY(const hardware::Gpu gpu, devices.find("h100-sxm"));
+  MUSTER_TRY(const cost::EngineProfile engine, cost::engine_profile({.engine = "vllm", .version = "0.19"}));
+  cost::Deployment deployment{.model = &model,
+                              .gpu = &gpu,
+                              .engine = engine,
+                              .layout = {.tp = 4},
+                              .precision = {.weights = model::Dtype::kFp8, .kv = model::Dtype::kBf16},
+                              .memory_fraction = std::nullopt,
+                              .kv_blocks = std::nullopt};
+  limits.max_num_batched_tokens = engine.max_num_batched_tokens;
+  limits.max_num_seqs = 256;
+  limits.kv_block_tokens = engine.kv_block_tokens;
+  limits.kv_blocks = cost::memory(deployment).kv_tokens.value / engine.kv_block_tokens;
+  return CostStepTimer(cost::StepModel::make(deployment));
+}
 
 workload::Trace mooncake_like() {
   Rng rng = Rng::stream(1, 0, "mooncake");
@@ -76,10 +84,13 @@ int bench(int replicas, int repeat, const char* file) {
     trace = std::move(*read);
   }
   trace = repeated(trace, repeat, replicas / 8.0);
-  const Llama70bTimer timer;
   Scenario s;
-  s.kind.step = &timer;
-  s.kind.limits = {.max_num_batched_tokens = 8192, .max_num_seqs = 256, .kv_blocks = 40000};
+  const auto timer = llama_70b(s.kind.limits);
+  if (!timer) {
+    fmt::print(stderr, "{}\n", timer.error().message);
+    return 3;
+  }
+  s.kind.step = &*timer;
   s.zones = {"a", "b", "c"};
   for (int i = 0; i < replicas; ++i) s.replicas.push_back({.zone = static_cast<std::uint32_t>(i) % 3});
   s.policy.running_max = 256;
