@@ -2,11 +2,11 @@
 //   ninja -C build/release bench_simulate
 //   build/release/bench/bench_simulate [replicas] [repeat] [trace file]
 //
-// Without a file: a synthetic stand-in for the Mooncake conversation trace (3.4 requests/s, in bursts of the same instant every
-// 3 s, prompts of 12,000 tokens on average with a long tail, answers of 343). `repeat` plays the trace that many times, one
-// after the other. The step timer is linear, of the size of Llama 3.1 70B in FP8 on 4 H100; evaluating it costs nothing, so
-// the time is the simulator's and the scheduler's own. Each replica brings its share of load: the arrivals are sped up in
-// proportion to replicas / 8.
+// Without a file: a synthetic stand-in for the Mooncake conversation trace (3.4 requests/s, in bursts of the same
+// instant every 3 s, prompts of 12,000 tokens on average with a long tail, answers of 343). `repeat` plays the trace
+// that many times, one after the other. The step timer is linear, of the size of Llama 3.1 70B in FP8 on 4 H100;
+// evaluating it costs nothing, so the time is the simulator's and the scheduler's own. Each replica brings its share of
+// load: the arrivals are sped up in proportion to replicas / 8.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 struct Llama70bTimer final : StepTimer {
   int stages() const override { return 1; }
   Duration stage_time(int, const cost::StepShape& shape) const override {
-    double ns = 9e6;                                                  // weights through memory, all-reduces, host
+    double ns = 9e6;  // weights through memory, all-reduces, host
     for (const cost::PrefillChunk& c : shape.prefills) {
       const auto tokens = static_cast<double>(c.tokens);
       ns += 45e3 * tokens + 1.3 * tokens * (static_cast<double>(c.prefix) + tokens / 2);
@@ -97,10 +97,11 @@ int bench(int replicas, int repeat, const char* file) {
       best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     const auto requests = static_cast<double>(o.completed), steps = static_cast<double>(o.steps);
-    fmt::print("{:12} {:8.3f} s  {:9.0f} requests/s  {:10.0f} steps/s  ({} events, {} steps, TTFT p50 {:.0f} p95 {:.0f} ms, "
-               "TPOT p50 {:.1f} ms, digest {:016x})\n",
-               step_by_step ? "step by step" : "jumping", best, requests / best, steps / best, o.events, o.steps,
-               o.all.ttft_ms.quantile(0.5), o.all.ttft_ms.quantile(0.95), o.all.tpot_ms.quantile(0.5), o.digest);
+    fmt::print(
+        "{:12} {:8.3f} s  {:9.0f} requests/s  {:10.0f} steps/s  ({} events, {} steps, TTFT p50 {:.0f} p95 {:.0f} ms, "
+        "TPOT p50 {:.1f} ms, digest {:016x})\n",
+        step_by_step ? "step by step" : "jumping", best, requests / best, steps / best, o.events, o.steps,
+        o.all.ttft_ms.quantile(0.5), o.all.ttft_ms.quantile(0.95), o.all.tpot_ms.quantile(0.5), o.digest);
   }
   return 0;
 }

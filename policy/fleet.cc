@@ -108,8 +108,7 @@ void Fleet::refresh(ReplicaId replica) {
   const bool open = r.ready && r.assigned < room();
   const auto update = [&](Group& group) {
     group.open.set(replica.value, open);
-    if (settings_.routing == Routing::kLeastWork)
-      group.work.set(replica.value, open ? r.work.count() : MinTree::kNone);
+    if (settings_.routing == Routing::kLeastWork) group.work.set(replica.value, open ? r.work.count() : MinTree::kNone);
   };
   update(groups_[0]);
   if (prefers_zones()) update(groups_[r.zone.value + 1]);
@@ -167,8 +166,12 @@ void Fleet::drain(Actions& out) {
   }
 }
 
-std::optional<Instant> Fleet::wakeup() const { return std::nullopt; }
-std::uint64_t Fleet::queued() const { return queue_.size(); }
+std::optional<Instant> Fleet::wakeup() const {
+  return std::nullopt;
+}
+std::uint64_t Fleet::queued() const {
+  return queue_.size();
+}
 
 void Fleet::check() const {
   std::vector<std::uint32_t> assigned(replicas_.size());

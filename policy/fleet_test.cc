@@ -146,10 +146,10 @@ TEST(Fleet, ZoneAffinityPrefersItsOwnZoneWhileThereIsRoom) {
     Script s({.routing = routing, .zone_affinity = ZoneAffinity::kPrefer, .ready_queue_max = 0, .running_max = 2});
     s.at(0s).ready(0, 0).ready(1, 1);
     s.arrive(0, {.work = 50s, .zone = 1}).does("0>1").arrive(1, {.zone = 1}).does("1>1");
-    s.arrive(2, {.zone = 1}).does("2>0");                        // its own zone is full
-    s.at(1s).finish(1, 1).arrive(3, {.zone = 9}).waiting(0);     // a zone without replicas: any will do
+    s.arrive(2, {.zone = 1}).does("2>0");                     // its own zone is full
+    s.at(1s).finish(1, 1).arrive(3, {.zone = 9}).waiting(0);  // a zone without replicas: any will do
     s.at(2s).arrive(4, {.zone = 0}).arrive(5, {.zone = 0}).waiting(1);
-    s.at(3s).finish(0, 1).does("5>1");                           // nobody waits for its zone while there is room elsewhere
+    s.at(3s).finish(0, 1).does("5>1");  // nobody waits for its zone while there is room elsewhere
   }
 }
 
@@ -273,11 +273,14 @@ class NaiveFleet {
   std::map<int, std::uint32_t> last_;  // by zone; -1: all zones
 };
 
-// Random traffic, failures and settings into both; every answer must be the same, and the promises of the header must hold.
+// Random traffic, failures and settings into both; every answer must be the same, and the promises of the header must
+// hold.
 class RandomTraffic {
  public:
   explicit RandomTraffic(std::uint64_t seed)
-      : rng_(Rng::stream(seed, 0, "fleet traffic")), settings_(random_settings(seed)), fleet_(settings_),
+      : rng_(Rng::stream(seed, 0, "fleet traffic")),
+        settings_(random_settings(seed)),
+        fleet_(settings_),
         naive_(settings_) {}
 
   void run(int calls) {
@@ -397,8 +400,8 @@ TEST(Fleet, DecidesAsTheNaiveReferenceWhateverTheTraffic) {
   }
 }
 
-// With equal work and no departures, the three routers must stay within what theory allows: round robin and least work differ
-// by at most one; two choices by far less than one random choice (log log n against log n / log log n).
+// With equal work and no departures, the three routers must stay within what theory allows: round robin and least work
+// differ by at most one; two choices by far less than one random choice (log log n against log n / log log n).
 TEST(Fleet, RoutersSpreadEqualWork) {
   const auto most = [](Routing routing) {
     Fleet fleet({.routing = routing, .ready_queue_max = 0, .running_max = 1000, .seed = 3});

@@ -18,7 +18,8 @@ using testing_support::trace;
 
 std::vector<std::string> log_of(const Outcome& o) {
   std::vector<std::string> lines;
-  for (const FleetEvent& e : o.log) lines.push_back(fmt::format("{:g} {}: {}", to_seconds(e.at.time_since_epoch()), e.kind, e.text));
+  for (const FleetEvent& e : o.log)
+    lines.push_back(fmt::format("{:g} {}: {}", to_seconds(e.at.time_since_epoch()), e.kind, e.text));
   return lines;
 }
 
@@ -66,7 +67,8 @@ TEST(Faults, AResumedRequestKeepsItsFirstTokenAndGoesOnWithItsNext) {
   Scenario s = scenario(timer, t, 1, 2);
   s.replicas.push_back({.zone = 1, .standby = true});
   s.kind.warm_start = 200ms;
-  // 15 ms for the prompt and the first token, then one token every 10 ms. The loss at 118 ms comes while the 12th is made.
+  // 15 ms for the prompt and the first token, then one token every 10 ms. The loss at 118 ms comes while the 12th is
+  // made.
   s.faults = {{.kind = Fault::Kind::kReplicaLoss, .at = Instant(118ms), .target = 0}};
   const Outcome o = run(s);
   const RequestRecord& r = o.requests_log[0];
@@ -151,8 +153,8 @@ TEST(Faults, ALostStandbyIsNotPromoted) {
   s.replicas.push_back({.zone = 0, .standby = true});
   s.replicas.push_back({.zone = 1, .standby = true});
   s.kind.warm_start = 1s;
-  // The standby of zone a goes; then the serving one of zone a; the standby of b takes over, is struck on its way, and nobody
-  // is left.
+  // The standby of zone a goes; then the serving one of zone a; the standby of b takes over, is struck on its way, and
+  // nobody is left.
   s.faults = {{.kind = Fault::Kind::kReplicaLoss, .at = Instant(1s), .target = 2},
               {.kind = Fault::Kind::kReplicaLoss, .at = Instant(2050ms), .target = 0},
               {.kind = Fault::Kind::kReplicaLoss, .at = Instant(2500ms), .target = 3}};

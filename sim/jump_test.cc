@@ -51,21 +51,23 @@ class RandomScenario {
     for (std::int64_t i = 0, n = 1 + below(80); i < n; ++i) {
       if (!one_in(3)) at += Duration(1ms) * below(gap_ms);
       if (one_in(4)) at += Duration(below(1'000'000));
-      trace_.requests.push_back(request(at, static_cast<std::int32_t>(1 + below(one_in(5) ? 700 : 100)),
-                                        static_cast<std::int32_t>(1 + below(one_in(4) ? 400 : 50)),
-                                        static_cast<std::uint16_t>(below(2))));
+      // One draw a statement: compilers evaluate arguments in different orders.
+      const auto input_tokens = static_cast<std::int32_t>(1 + (one_in(5) ? below(700) : below(100)));
+      const auto output_tokens = static_cast<std::int32_t>(1 + (one_in(4) ? below(400) : below(50)));
+      trace_.requests.push_back(request(at, input_tokens, output_tokens, static_cast<std::uint16_t>(below(2))));
     }
     trace_.tenants = {"search", "etl"};
   }
 
   void make_fleet() {
     const auto zones = static_cast<std::uint32_t>(1 + below(3));
-    scenario = testing_support::scenario(timer_, trace_, static_cast<std::uint32_t>(1 + below(4)), zones);
+    const auto replicas = static_cast<std::uint32_t>(1 + below(4));
+    scenario = testing_support::scenario(timer_, trace_, replicas, zones);
     for (std::uint32_t z = 0; z < zones; ++z)
       if (one_in(2)) scenario.replicas.push_back({.zone = z, .standby = true});
     scenario.kind.limits = {.max_num_batched_tokens = 16 + below(400),
                             .max_num_seqs = 1 + below(12),
-                            .kv_blocks = 20 + below(one_in(2) ? 60 : 500),
+                            .kv_blocks = 20 + (one_in(2) ? below(60) : below(500)),
                             .kv_block_tokens = one_in(2) ? 16 : 1 + below(20),
                             .long_prefill_token_threshold = one_in(3) ? 10 + below(50) : 0};
     scenario.kind.warm_start = Duration(1ms) * below(30);
@@ -75,7 +77,8 @@ class RandomScenario {
                        .ready_queue_max = static_cast<std::uint32_t>(below(4)),
                        .running_max = static_cast<std::uint32_t>(scenario.kind.limits.max_num_seqs),
                        .queue_max = one_in(3) ? rng_.below(10) : 1000};
-    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}}, {.name = "batch", .rank = 7, .slo = {}}};
+    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}},
+                        {.name = "batch", .rank = 7, .slo = {}}};
     scenario.class_of_tenant = {0, static_cast<std::uint32_t>(below(2))};
     scenario.sample_interval = one_in(2) ? Duration(0) : Duration(1 + below(20'000'000));
     if (one_in(4)) scenario.sample_interval = 1ms;
@@ -137,7 +140,8 @@ void expect_sound(const Scenario& s, const Outcome& o) {
   EXPECT_EQ(o.rejected, rejected);
   EXPECT_EQ(o.output_tokens, output_tokens);
   // Nobody is lost: who is neither completed nor rejected waited for a fleet that died.
-  const bool may_die = std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.lasts == Duration(0); });
+  const bool may_die =
+      std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.lasts == Duration(0); });
   if (!may_die) EXPECT_EQ(o.completed + o.rejected, o.requests);
 }
 

@@ -139,7 +139,8 @@ void Ledger::add_to(Digest& digest) const {
     digest.add(e.first_scheduled.time_since_epoch().count());
     digest.add(e.first_token.time_since_epoch().count());
     digest.add(e.last_token.time_since_epoch().count());
-    digest.add(std::uint64_t{e.replica} << 32 | std::uint64_t{e.preemptions} << 8 | static_cast<std::uint64_t>(e.stage));
+    digest.add(std::uint64_t{e.replica} << 32 | std::uint64_t{e.preemptions} << 8 |
+               static_cast<std::uint64_t>(e.stage));
   }
 }
 

@@ -69,8 +69,8 @@ class Ledger {
   // 40 bytes: ten million requests must fit.
   struct Entry {
     Instant first_scheduled = kNever, first_token = kNever, last_token = kNever;
-    std::int32_t emitted = 0;        // tokens
-    std::uint32_t replica = 0;       // the last one it was dispatched to
+    std::int32_t emitted = 0;   // tokens
+    std::uint32_t replica = 0;  // the last one it was dispatched to
     std::uint16_t preemptions = 0;
     Stage stage = Stage::kToCome;
   };
@@ -78,10 +78,10 @@ class Ledger {
   RequestRecord record(RequestId id) const;
 
   const Scenario& scenario_;
-  std::vector<Entry> entries_;       // [requests of the trace]
+  std::vector<Entry> entries_;  // [requests of the trace]
   std::vector<ClassOutcome> classes_;
   std::uint64_t arrived_ = 0, completed_ = 0, rejected_ = 0, preemptions_ = 0;
-  std::uint64_t not_started_ = 0;    // arrived, not rejected, not yet scheduled for the first time
+  std::uint64_t not_started_ = 0;  // arrived, not rejected, not yet scheduled for the first time
   std::uint64_t in_fleet_queue_ = 0, on_replicas_ = 0;
   std::uint64_t input_tokens_ = 0, output_tokens_ = 0;  // of completed requests
   Instant last_completion_{};

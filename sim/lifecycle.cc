@@ -14,12 +14,12 @@ Lifecycle::Lifecycle(const Scenario& scenario) : scenario_(scenario), replicas_(
     replicas_[i].state = scenario.replicas[i].standby ? State::kStandby : State::kServing;
     serving_wanted_ += scenario.replicas[i].standby ? 0 : 1;
   }
-  for (std::uint32_t i = 0; i < scenario.faults.size(); ++i)
-    push(scenario.faults[i].at, Entry::Kind::kFaultBegins, i);
+  for (std::uint32_t i = 0; i < scenario.faults.size(); ++i) push(scenario.faults[i].at, Entry::Kind::kFaultBegins, i);
 }
 
 void Lifecycle::push(Instant at, Entry::Kind kind, std::uint32_t target, std::uint32_t ready_number) {
-  timeline_.push_back({.at = at, .number = entries_made_++, .kind = kind, .target = target, .ready_number = ready_number});
+  timeline_.push_back(
+      {.at = at, .number = entries_made_++, .kind = kind, .target = target, .ready_number = ready_number});
   std::push_heap(timeline_.begin(), timeline_.end(), later);
 }
 

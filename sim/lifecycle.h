@@ -12,8 +12,8 @@ namespace muster::sim {
 
 class Lifecycle {
  public:
-  // Serving: requests are routed to it. Standby: loaded and idle. Promoting: a standby on its way to serving. Starting: back
-  // from a fault, its weights being loaded. Down: struck by at least one fault.
+  // Serving: requests are routed to it. Standby: loaded and idle. Promoting: a standby on its way to serving. Starting:
+  // back from a fault, its weights being loaded. Down: struck by at least one fault.
   enum class State : std::uint8_t { kServing, kStandby, kPromoting, kStarting, kDown };
 
   struct Changes {
@@ -42,14 +42,14 @@ class Lifecycle {
   struct Entry {
     enum class Kind : std::uint8_t { kFaultEnds, kFaultBegins, kReady };
     Instant at;
-    std::uint64_t number = 0;        // order of making; breaks ties
+    std::uint64_t number = 0;  // order of making; breaks ties
     Kind kind = Kind::kFaultBegins;
-    std::uint32_t target = 0;        // index of the fault, or of the replica
+    std::uint32_t target = 0;  // index of the fault, or of the replica
     std::uint32_t ready_number = 0;
   };
   struct UpChange {
     Instant at;
-    std::int32_t by = 0;             // replicas
+    std::int32_t by = 0;  // replicas
   };
 
   static bool later(const Entry& a, const Entry& b) { return a.at != b.at ? a.at > b.at : a.number > b.number; }
@@ -67,7 +67,7 @@ class Lifecycle {
   const Scenario& scenario_;
   std::uint32_t serving_wanted_ = 0;  // as many as served at the beginning
   std::vector<Replica> replicas_;
-  std::vector<Entry> timeline_;       // a binary heap, earliest in front
+  std::vector<Entry> timeline_;  // a binary heap, earliest in front
   std::uint64_t entries_made_ = 0;
   std::vector<UpChange> up_changes_;  // after the beginning, when all were up
 };

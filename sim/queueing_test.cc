@@ -119,8 +119,8 @@ TEST(Queueing, MMkThroughTheFleetsQueue) {
   }
 }
 
-// One replica with k places in its batch: also M/M/k, but that places are filled at step boundaries: on average half a step
-// later for those who come while others run.
+// One replica with k places in its batch: also M/M/k, but that places are filled at step boundaries: on average half a
+// step later for those who come while others run.
 TEST(Queueing, MMkInsideOneReplica) {
   const int k = 5;
   const double rate = 0.8 * k / kMeanService;
@@ -141,8 +141,8 @@ TEST(Queueing, LittlesLaw) {
     Duration at(0);
     for (int i = 0; i < 10000; ++i) {
       at += from_seconds(rng.exponential(0.02));
-      trace.requests.push_back(
-          request(at, static_cast<std::int32_t>(1 + rng.below(2000)), geometric(rng, 150)));
+      const auto input_tokens = static_cast<std::int32_t>(1 + rng.below(2000));
+      trace.requests.push_back(request(at, input_tokens, geometric(rng, 150)));
     }
     Scenario s = testing_support::scenario(timer, trace, 4);
     s.policy.routing = routing;

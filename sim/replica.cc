@@ -62,8 +62,7 @@ void Replica::start(Instant now) {
   if (flight.steps == 1) return;
   // While a jump lasts, the scheduler has nothing to add to it, so stage 0 stays idle between its steps.
   may_start_ = false;
-  flight.done =
-      now + clock_.decode_run(flight.plan.decode_sequences, flight.plan.decode_kv_tokens, flight.steps).time;
+  flight.done = now + clock_.decode_run(flight.plan.decode_sequences, flight.plan.decode_kv_tokens, flight.steps).time;
 }
 
 // A single step goes through the stages, behind whatever is in them.

@@ -1,11 +1,12 @@
 // One simulated replica: its scheduler runs for real, the step clock stands in for the devices.
 //
-// Pipeline stages are separate resources that steps pass in order, first in first out. A step enters stage 0 when that is free
-// and fewer steps than stages are in flight, goes on to the next stage as soon as both it and that stage are ready, and is done
-// at the end of the last one. As nothing overtakes, the whole way of a step is known when it enters.
+// Pipeline stages are separate resources that steps pass in order, first in first out. A step enters stage 0 when that
+// is free and fewer steps than stages are in flight, goes on to the next stage as soon as both it and that stage are
+// ready, and is done at the end of the last one. As nothing overtakes, the whole way of a step is known when it enters.
 //
-// Jumps: when the scheduler says that the next n steps decode the same sequences, they become one event at the end of the last.
-// Nothing is committed before its time: settle() brings the scheduler to any instant on the way, exactly as stepping would.
+// Jumps: when the scheduler says that the next n steps decode the same sequences, they become one event at the end of
+// the last. Nothing is committed before its time: settle() brings the scheduler to any instant on the way, exactly as
+// stepping would.
 #pragma once
 
 #include <cstdint>
@@ -60,11 +61,11 @@ class Replica {
   Ledger& ledger_;
   bool step_by_step_;
   std::unique_ptr<sched::Scheduler> scheduler_;
-  std::vector<Flight> flights_;       // [stages] a ring; steps end in the order in which they began
+  std::vector<Flight> flights_;  // [stages] a ring; steps end in the order in which they began
   std::size_t first_ = 0, in_flight_ = 0;
-  std::vector<Instant> stage_free_;   // [stages] when each has passed on its last step
-  std::vector<Duration> stage_times_; // [stages] of the step that enters
-  bool may_start_ = false;            // the scheduler may have a step to give once stage 0 is free
+  std::vector<Instant> stage_free_;    // [stages] when each has passed on its last step
+  std::vector<Duration> stage_times_;  // [stages] of the step that enters
+  bool may_start_ = false;             // the scheduler may have a step to give once stage 0 is free
   std::uint64_t steps_ = 0;
 };
 

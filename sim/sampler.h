@@ -1,4 +1,5 @@
-// The time series of a run, in bounded memory: when it grows too long, every second sample goes and the interval doubles.
+// The time series of a run, in bounded memory: when it grows too long, every second sample goes and the interval
+// doubles.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ class Sampler {
 
  private:
   void thin_out() {
+    static_assert(kSamplesMax % 2 == 0, "the last sample must be one that stays");
     interval_ *= 2;
     std::size_t kept = 0;
     std::uint32_t arrivals = 0;
@@ -43,12 +45,11 @@ class Sampler {
       std::swap(samples_[kept++], s);
     }
     samples_.resize(kept);
-    carried_arrivals_ += arrivals;
   }
 
   Duration interval_;
   Instant next_;
-  std::uint32_t carried_arrivals_ = 0;  // of samples that were dropped since the last that was kept
+  std::uint32_t carried_arrivals_ = 0;  // of samples between the last that was kept and the next that will be
   std::vector<Sample> samples_;
 };
 

@@ -27,7 +27,8 @@ void check_valid(const Scenario& s) {
                "{} tenants, {} of them have a class", s.trace->tenants.size(), s.class_of_tenant.size());
   for (const std::uint32_t c : s.class_of_tenant)
     MUSTER_CHECK(c < s.classes.size(), "class {} of {}", c, s.classes.size());
-  for (const ReplicaPlace& r : s.replicas) MUSTER_CHECK(r.zone < s.zones.size(), "zone {} of {}", r.zone, s.zones.size());
+  for (const ReplicaPlace& r : s.replicas)
+    MUSTER_CHECK(r.zone < s.zones.size(), "zone {} of {}", r.zone, s.zones.size());
   for (const Fault& f : s.faults) {
     const std::size_t targets = f.kind == Fault::Kind::kZoneLoss ? s.zones.size() : s.replicas.size();
     MUSTER_CHECK(f.target < targets, "a fault strikes {} of {}", f.target, targets);
@@ -42,10 +43,11 @@ void check_valid(const Scenario& s) {
   }
 }
 
-// The event queue has one place for each source of events, and a source has at most one event pending: a replica its next
-// step's end or start, the fleet its next fault or start, the trace its next arrival, the sampler its next sample. The source
-// is the order number of events at one instant: first all steps that end, then what follows from them, faults, arrivals. Once
-// all of an instant is done, the replicas that it touched let steps in, so whoever arrives in it can still join; samples last.
+// The event queue has one place for each source of events, and a source has at most one event pending: a replica its
+// next step's end or start, the fleet its next fault or start, the trace its next arrival, the sampler its next sample.
+// The source is the order number of events at one instant: first all steps that end, then what follows from them,
+// faults, arrivals. Once all of an instant is done, the replicas that it touched let steps in, so whoever arrives in it
+// can still join; samples last.
 class Simulation {
  public:
   Simulation(const Scenario& scenario, const Progress& progress);
@@ -80,11 +82,11 @@ class Simulation {
   WorkEstimate work_;
   Sampler sampler_;
   policy::Fleet fleet_;
-  std::deque<Replica> replicas_;      // [replica]
-  std::vector<ZoneId> entry_zones_;   // [requests] where they come in; empty: no zone affinity
-  policy::MinTree events_;            // [source] ns; see above
+  std::deque<Replica> replicas_;     // [replica]
+  std::vector<ZoneId> entry_zones_;  // [requests] where they come in; empty: no zone affinity
+  policy::MinTree events_;           // [source] ns; see above
   Instant now_{};
-  std::uint32_t next_arrival_ = 0;    // index into the trace
+  std::uint32_t next_arrival_ = 0;  // index into the trace
   std::uint32_t sampled_arrivals_ = 0;
   std::vector<std::uint32_t> touched_;  // replicas to start at the end of this instant, each once
   std::vector<char> is_touched_;        // [replica]
@@ -129,13 +131,13 @@ Outcome Simulation::run() {
   const std::uint64_t total = scenario_.trace->requests.size();
   while (ledger_.answered() < total) {
     const auto at = Instant(Duration(events_.min_key()));
-    if (!touched_.empty() && (at > now_ || events_.min_index() == sample_source())) {
+    if (!touched_.empty() && at > now_) {
       start_touched();
       continue;
     }
     // Nothing happens any more, and with nobody left to serve them, the rest is not completed.
-    if (at == Instant::max() || (ledger_.arrived() == total && lifecycle_.next_event() == Instant::max() &&
-                                 lifecycle_.serving() == 0))
+    if (at == Instant::max() ||
+        (ledger_.arrived() == total && lifecycle_.next_event() == Instant::max() && lifecycle_.serving() == 0))
       break;
     now_ = at;
     ++event_count_;
@@ -226,7 +228,7 @@ bool Simulation::on_arrivals() {
 }
 
 void Simulation::on_sample() {
-  // Bring those in a jump to now. A step that would have begun at this very instant begins.
+  // All else of this instant is done: let the steps begin, also those that begin in the middle of a jump.
   for (std::uint32_t i = 0; i < replica_count(); ++i) {
     replicas_[i].settle(now_);
     touch(i);
@@ -314,8 +316,8 @@ void Simulation::check() const {
     const sched::SchedulerState state = replica.state();
     held += state.running + state.waiting;
   }
-  MUSTER_CHECK(held == static_cast<std::int64_t>(ledger_.on_replicas()), "replicas hold {} requests, the ledger says {}",
-               held, ledger_.on_replicas());
+  MUSTER_CHECK(held == static_cast<std::int64_t>(ledger_.on_replicas()),
+               "replicas hold {} requests, the ledger says {}", held, ledger_.on_replicas());
 }
 
 Outcome Simulation::close() {

@@ -18,7 +18,9 @@ using testing_support::trace;
 
 // "arrival scheduled first last" in ms since the start, and the replica.
 std::string story(const RequestRecord& r) {
-  const auto ms = [](Instant at) { return at == Instant::max() ? "-" : fmt::format("{}", to_ms(at.time_since_epoch())); };
+  const auto ms = [](Instant at) {
+    return at == Instant::max() ? "-" : fmt::format("{}", to_ms(at.time_since_epoch()));
+  };
   return fmt::format("{} {} {} {} r{}{}", ms(r.arrival), ms(r.first_scheduled), ms(r.first_token), ms(r.last_token),
                      r.replica, r.rejected ? " rejected" : "");
 }
@@ -75,8 +77,8 @@ TEST(Simulation, MoreThanStagesManyStepsAreNeverInFlight) {
   const auto t = trace({request(0ms, 100, 1), request(0ms, 2048, 1), request(1ms, 2048, 1)});
   Scenario s = scenario(timer, t);
   const Outcome o = run(s);
-  // The second prompt does not fit whole beside the first: 1948 tokens of it go along. Its rest must wait until they are back,
-  // so the step at 10 takes the third. A step that could begin at 20 may not: two are out. It begins at 50.
+  // The second prompt does not fit whole beside the first: 1948 tokens of it go along. Its rest must wait until they
+  // are back, so the step at 10 takes the third. A step that could begin at 20 may not: two are out. It begins at 50.
   EXPECT_EQ(story(o.requests_log[0]), "0 0 50 50 r0");
   EXPECT_EQ(story(o.requests_log[1]), "0 0 130 130 r0");
   EXPECT_EQ(story(o.requests_log[2]), "1 10 90 90 r0");
@@ -102,7 +104,8 @@ TEST(Simulation, RequestsTooLongForTheCacheAndThoseBeyondTheQueueAreRejected) {
 
 TEST(Simulation, AttainmentAsksForEveryTargetOfTheClass) {
   LinearTimer timer(10ms);
-  auto t = trace({request(0ms, 10, 11, 0), request(0ms, 10, 11, 1), request(0ms, 10, 41, 1), request(500ms, 10, 11, 2)});
+  auto t =
+      trace({request(0ms, 10, 11, 0), request(0ms, 10, 11, 1), request(0ms, 10, 41, 1), request(500ms, 10, 11, 2)});
   t.tenants = {"search", "etl", "late"};
   Scenario s = scenario(timer, t);
   s.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 10ms, .tpot = 10ms}},
@@ -203,9 +206,10 @@ struct Busy {
     Duration at(0);
     for (int i = 0; i < 3000; ++i) {
       at += Duration(rng.below(40'000'000));
-      trace.requests.push_back(request(at, static_cast<std::int32_t>(1 + rng.below(4000)),
-                                       static_cast<std::int32_t>(1 + rng.below(300)),
-                                       static_cast<std::uint16_t>(rng.below(2))));
+      // One draw a statement: compilers evaluate arguments in different orders.
+      const auto input_tokens = static_cast<std::int32_t>(1 + rng.below(4000));
+      const auto output_tokens = static_cast<std::int32_t>(1 + rng.below(300));
+      trace.requests.push_back(request(at, input_tokens, output_tokens, static_cast<std::uint16_t>(rng.below(2))));
     }
     trace.tenants = {"search", "etl"};
     scenario = testing_support::scenario(timer, trace, 6, 3);
@@ -219,7 +223,8 @@ struct Busy {
                        .ready_queue_max = 4,
                        .running_max = 32,
                        .queue_max = 500};
-    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 1s}}, {.name = "batch", .rank = 3, .slo = {}}};
+    scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 1s}},
+                        {.name = "batch", .rank = 3, .slo = {}}};
     scenario.class_of_tenant = {0, 1};
     scenario.faults = {{.kind = Fault::Kind::kZoneLoss, .at = Instant(10s), .lasts = 12s, .target = 1},
                        {.kind = Fault::Kind::kReplicaLoss, .at = Instant(31s), .target = 3}};
@@ -227,13 +232,14 @@ struct Busy {
   }
 };
 
-// Written down once: every compiler, library and machine must come to it. When results are meant to change, so does this.
+// Written down once: every compiler, library and machine must come to it. When results are meant to change, so does
+// this.
 TEST(Simulation, TheDigestIsTheSameOnEveryCompiler) {
   Busy busy;
   const Outcome o = run(busy.scenario);
   EXPECT_EQ(o.completed, 3000U);
   EXPECT_GT(o.preempted, 0U);
-  EXPECT_EQ(o.digest, 0xd295cce3559acc0cULL) << fmt::format("{:#x}", o.digest);
+  EXPECT_EQ(o.digest, 0x077f483f86871fb2ULL) << fmt::format("{:#x}", o.digest);
 }
 
 TEST(Simulation, NeitherSamplingNorCheckingNorKeepingRecordsChangesResults) {

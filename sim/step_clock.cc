@@ -72,10 +72,9 @@ std::int64_t StepClock::evaluate(std::size_t row, std::size_t knot) const {
   const auto stage = static_cast<int>(row % stages_);
   // Every decoding sequence has at least one KV token, so the timer is never asked about fewer.
   const std::int64_t kv_tokens = std::max(static_cast<std::int64_t>(knot) << kKnotBits, sequences);
-  const Duration time = timer_.stage_time(stage, {.prefills = {},
-                                                  .decode_sequences = sequences,
-                                                  .decode_kv_tokens = kv_tokens,
-                                                  .sampled_sequences = sequences});
+  const Duration time = timer_.stage_time(
+      stage,
+      {.prefills = {}, .decode_sequences = sequences, .decode_kv_tokens = kv_tokens, .sampled_sequences = sequences});
   MUSTER_CHECK(time >= Duration(1), "stage {} takes {} ns to decode {} sequences", stage, time.count(), sequences);
   return time.count();
 }

@@ -1,10 +1,10 @@
 // How long steps take, with decode-only steps read from a table instead of evaluated.
 //
-// A fleet spends most of its steps on decode alone, and such a step's time depends on two numbers: how many sequences, and how
-// many KV tokens they have together. The clock evaluates the timer at multiples of kKnot KV tokens (once each, when first
-// needed) and takes integer linear interpolation between them as THE time of a decode-only step, jumped over or not. So a jump
-// adds up the very numbers that stepping would, at about a nanosecond each. For a timer that is linear in the KV tokens, as
-// attention over a cache is, the table differs from it by rounding only (< 1 ns).
+// A fleet spends most of its steps on decode alone, and such a step's time depends on two numbers: how many sequences,
+// and how many KV tokens they have together. The clock evaluates the timer at multiples of kKnot KV tokens (once each,
+// when first needed) and takes integer linear interpolation between them as THE time of a decode-only step, jumped over
+// or not. So a jump adds up the very numbers that stepping would, at about a nanosecond each. For a timer that is
+// linear in the KV tokens, as attention over a cache is, the table differs from it by rounding only (< 1 ns).
 #pragma once
 
 #include <cstdint>

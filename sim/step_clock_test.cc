@@ -32,8 +32,7 @@ TEST(StepClock, IsWithinANanosecondOfALinearTimer) {
   for (int i = 0; i < 20000; ++i) {
     const auto sequences = static_cast<std::int64_t>(1 + rng.below(300));
     const auto kv = sequences + static_cast<std::int64_t>(rng.below(500000));
-    const Duration exact =
-        timer.stage_time(0, {.prefills = {}, .decode_sequences = sequences, .decode_kv_tokens = kv});
+    const Duration exact = timer.stage_time(0, {.prefills = {}, .decode_sequences = sequences, .decode_kv_tokens = kv});
     ASSERT_NEAR(static_cast<double>(clock.decode_time(0, sequences, kv).count()), static_cast<double>(exact.count()),
                 kv < StepClock::kKnot ? 12.4 * static_cast<double>(sequences) : 2)
         << sequences << " sequences, " << kv << " KV tokens";

@@ -20,8 +20,8 @@ struct LinearTimer final : StepTimer {
   Duration fixed{1ms};
   Duration per_prefill_token{0};
   Duration per_sequence{0};
-  std::int64_t ns_per_1000_kv_tokens = 0;         // of decodes
-  std::int64_t ns_per_million_prefix_pairs = 0;   // prompt token x token before it
+  std::int64_t ns_per_1000_kv_tokens = 0;        // of decodes
+  std::int64_t ns_per_million_prefix_pairs = 0;  // prompt token x token before it
   Duration skew{0};
 
   int stages() const override { return stage_count; }

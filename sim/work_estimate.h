@@ -38,8 +38,8 @@ class WorkEstimate {
     // Between powers of two: long prompts cost more than in proportion, so a mean per token would not do.
     const auto i = std::min<std::size_t>(std::bit_width(static_cast<std::uint64_t>(input_tokens)) - 1u, kPowers - 2);
     const double share = static_cast<double>(input_tokens) / static_cast<double>(std::int64_t{1} << i) - 1;
-    const double prefill = static_cast<double>(prefill_ns_[i]) +
-                           share * static_cast<double>(prefill_ns_[i + 1] - prefill_ns_[i]);
+    const double prefill =
+        static_cast<double>(prefill_ns_[i]) + share * static_cast<double>(prefill_ns_[i + 1] - prefill_ns_[i]);
     return Duration(static_cast<std::int64_t>(prefill + output_tokens * static_cast<double>(decode_ns_)));
   }
 

@@ -1,8 +1,8 @@
 // The fleet's decisions about requests: admission, queueing and routing.
 //
-// Sans-IO: owns no clock, thread, socket or logger. Every call carries the current instant and every decision leaves as an
-// Action, so the same calls in the same order give the same actions, whether `now` was popped from the simulator's queue or
-// read from the kernel. `now` never decreases. Not thread-safe: one driver, one thread.
+// Sans-IO: owns no clock, thread, socket or logger. Every call carries the current instant and every decision leaves as
+// an Action, so the same calls in the same order give the same actions, whether `now` was popped from the simulator's
+// queue or read from the kernel. `now` never decreases. Not thread-safe: one driver, one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,37 +28,37 @@ enum class ZoneAffinity { kIgnore, kPrefer };  // kPrefer: another zone only whe
 struct FleetSettings {
   Routing routing = Routing::kLeastWork;
   ZoneAffinity zone_affinity = ZoneAffinity::kIgnore;
-  // Late binding: a replica is sent at most running_max + ready_queue_max requests; the rest waits here, where it can still be
-  // re-ordered or sent elsewhere. A few ready ones keep the replica busy while this answer is on its way.
-  std::uint32_t ready_queue_max = 8;      // 0: one central queue, as in M/M/k
-  std::uint32_t running_max = 256;        // sequences that a replica runs at once; at least 1
-  std::uint64_t queue_max = 1'000'000;    // requests waiting in the fleet's queue; beyond: refused
-  std::uint64_t seed = 1;                 // of the two-choice router
+  // Late binding: a replica is sent at most running_max + ready_queue_max requests; the rest waits here, where it can
+  // still be re-ordered or sent elsewhere. A few ready ones keep the replica busy while this answer is on its way.
+  std::uint32_t ready_queue_max = 8;    // 0: one central queue, as in M/M/k
+  std::uint32_t running_max = 256;      // sequences that a replica runs at once; at least 1
+  std::uint64_t queue_max = 1'000'000;  // requests waiting in the fleet's queue; beyond: refused
+  std::uint64_t seed = 1;               // of the two-choice router
 };
 
 struct RequestInfo {
   RequestId id;
   std::uint32_t request_class = 0;
-  std::int32_t rank = 0;                  // lower first
-  Duration work{0};                       // the driver's estimate of the device time it needs
-  std::optional<ZoneId> zone = {};        // where it came in
+  std::int32_t rank = 0;            // lower first
+  Duration work{0};                 // the driver's estimate of the device time it needs
+  std::optional<ZoneId> zone = {};  // where it came in
 };
 
 struct Action {
   enum class Kind { kDispatch, kRefuse };
   Kind kind = Kind::kDispatch;
   RequestId request;
-  ReplicaId replica;                      // for kDispatch
-  std::string_view reason;                // for kRefuse; static storage
+  ReplicaId replica;        // for kDispatch
+  std::string_view reason;  // for kRefuse; static storage
 };
 using Actions = std::vector<Action>;
 
 // Keeps these promises, whatever the calls:
 //  - each request gets one answer, kDispatch or kRefuse, per on_arrival (and none before: no answer is made up);
 //  - nobody waits in the queue while a ready replica has room (work conserving);
-//  - the queue is served by rank, then by id; a newcomer is refused only when there is neither room nor place in the queue.
-// Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue) and, once
-// the containers have grown to the peak, allocates nothing.
+//  - the queue is served by rank, then by id; a newcomer is refused only when no replica has room and the queue is full.
+// Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue) and,
+// once the containers have grown to the peak, allocates nothing.
 class Fleet {
  public:
   explicit Fleet(const FleetSettings& settings);
@@ -81,8 +81,8 @@ class Fleet {
   struct Replica {
     ZoneId zone;
     bool ready = false;
-    std::uint32_t assigned = 0;           // requests dispatched and not finished
-    Duration work{0};                     // their estimated device time
+    std::uint32_t assigned = 0;  // requests dispatched and not finished
+    Duration work{0};            // their estimated device time
   };
   struct Assignment {
     ReplicaId replica;
@@ -90,27 +90,27 @@ class Fleet {
   };
   // Replicas among which a choice is made: all of them, or those of one zone.
   struct Group {
-    IndexSet open;                        // ready, with room for one more
-    MinTree work;                         // [replica] outstanding work in ns of the open ones (least-work routing only)
-    std::size_t cursor = 0;               // round robin: where the search for the next one begins
+    IndexSet open;           // ready, with room for one more
+    MinTree work;            // [replica] outstanding work in ns of the open ones (least-work routing only)
+    std::size_t cursor = 0;  // round robin: where the search for the next one begins
   };
 
   bool prefers_zones() const { return settings_.zone_affinity == ZoneAffinity::kPrefer; }
   std::uint64_t room() const { return std::uint64_t{settings_.running_max} + settings_.ready_queue_max; }
   void advance(Instant now);
-  void refresh(ReplicaId replica);        // after a change of its state: its place in the groups
+  void refresh(ReplicaId replica);  // after a change of its state: its place in the groups
   ReplicaId choose(const RequestInfo& request);
   std::size_t choose_in(Group& group);
   void dispatch(const RequestInfo& request, Actions& out);
   void drain(Actions& out);
 
   FleetSettings settings_;
-  Rng rng_;                               // of the two-choice router
+  Rng rng_;  // of the two-choice router
   Instant last_now_ = Instant::min();
-  std::vector<Replica> replicas_;         // [replica id]
-  std::vector<Group> groups_;             // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
-  IdMap<Assignment> assignments_;         // dispatched and not finished
-  std::vector<RequestInfo> queue_;        // a binary heap, first by (rank, id) in front; empty while any replica is open
+  std::vector<Replica> replicas_;   // [replica id]
+  std::vector<Group> groups_;       // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
+  IdMap<Assignment> assignments_;   // dispatched and not finished
+  std::vector<RequestInfo> queue_;  // a binary heap, first by (rank, id) in front; empty while any replica is open
 };
 
 }  // namespace muster::policy

@@ -1,5 +1,6 @@
-// Request id -> value, in one flat array (linear probing): no allocation once it has grown to the most requests held at once.
-// Deliberately without iteration in hash order; for_each_key() is for gathering ids that the caller then sorts or only counts.
+// Request id -> value, in one flat array (linear probing): no allocation once it has grown to the most requests held at
+// once. Deliberately without iteration in hash order; for_each_key() is for gathering ids that the caller then sorts or
+// only counts.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The smallest of a fixed set of numbered keys that change one at a time: a winner tree.
 //
-// Each change costs one walk to the root (8 comparisons for 256 keys) and allocates nothing. Equal keys: the lower index wins,
-// whatever the order in which they were set.
+// Each change costs one walk to the root (8 comparisons for 256 keys) and allocates nothing. Equal keys: the lower
+// index wins, whatever the order in which they were set.
 #pragma once
 
 #include <bit>
@@ -31,7 +31,8 @@ class MinTree {
     for (std::size_t node = (index + keys_.size()) / 2; node >= 1; node /= 2) {
       const std::uint32_t before = winners_[node];
       winners_[node] = better(contender(2 * node), contender(2 * node + 1));
-      if (before != index && winners_[node] == before) return;  // `index` did not win here, and does not: all above stays
+      if (before != index && winners_[node] == before)
+        return;  // `index` did not win here, and does not: all above stays
     }
   }
 
@@ -50,8 +51,8 @@ class MinTree {
     return keys_[right] < keys_[left] ? right : left;
   }
 
-  std::vector<std::int64_t> keys_;       // padded to a power of two, at least 2
-  std::vector<std::uint32_t> winners_;   // [inner node] index of the smallest key below it; [0] is unused
+  std::vector<std::int64_t> keys_;      // padded to a power of two, at least 2
+  std::vector<std::uint32_t> winners_;  // [inner node] index of the smallest key below it; [0] is unused
 };
 
 }  // namespace muster::policy

@@ -20,7 +20,9 @@ class CostStepTimer final : public StepTimer {
  public:
   explicit CostStepTimer(cost::StepModel model) : model_(std::move(model)) {}  // cheap: models share their data
   int stages() const override { return model_.stages(); }
-  Duration stage_time(int stage, const cost::StepShape& shape) const override { return model_.stage_time(stage, shape); }
+  Duration stage_time(int stage, const cost::StepShape& shape) const override {
+    return model_.stage_time(stage, shape);
+  }
 
  private:
   cost::StepModel model_;
