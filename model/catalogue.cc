@@ -54,7 +54,8 @@ Result<SparseIndexer> read_sparse_indexer(Node node) {
 
 // The number of layers bounds what the two readers below allocate.
 Result<void> check_layers(const Node& node, const ModelSpec& spec) {
-  if (spec.layers < 1 || spec.layers > 4096) return node.error(fmt::format("layers is {}; needed: 1 to 4096", spec.layers));
+  if (spec.layers < 1 || spec.layers > 4096)
+    return node.error(fmt::format("layers is {}; needed: 1 to 4096", spec.layers));
   return {};
 }
 
@@ -136,12 +137,15 @@ Result<void> read_format(MapReader& read, ModelSpec& spec) {
   if (const auto node = read.child("default_dtype")) {
     MUSTER_TRY(const std::string text, node->text());
     const auto dtype = parse_dtype(text);
-    if (!dtype) return node->error(fmt::format("{} is not a number format; needed: bf16, fp16, fp8, int8, int4, fp4 or fp32", text));
+    if (!dtype)
+      return node->error(
+          fmt::format("{} is not a number format; needed: bf16, fp16, fp8, int8, int4, fp4 or fp32", text));
     spec.default_dtype = *dtype;
   }
   if (const auto node = read.child("quantised")) {
     MUSTER_TRY(const std::string text, node->text());
-    if (text != "experts" && text != "linear") return node->error(fmt::format("{} found; needed: linear or experts", text));
+    if (text != "experts" && text != "linear")
+      return node->error(fmt::format("{} found; needed: linear or experts", text));
     spec.only_experts_quantised = text == "experts";
   }
   read.optional("quantisation_group", spec.quantisation_group);
@@ -180,7 +184,8 @@ Result<ModelSpec> read_file(const std::string& path) {
   std::error_code ignored;
   const std::string file = fs::is_directory(path, ignored) ? (fs::path(path) / "config.json").string() : path;
   if (file.ends_with(".gguf"))
-    return fail("{}: a GGUF file does not carry all dimensions in one place; give the config.json of the model instead", file);
+    return fail("{}: a GGUF file does not carry all dimensions in one place; give the config.json of the model instead",
+                file);
   MUSTER_TRY(const std::string text, files::read_file(file));
   MUSTER_TRY(const Node node, files::parse_document(text, file));
   if (node.is_map() && node.find("layers") && node.find("sources")) return read_model(node);

@@ -1,9 +1,9 @@
 // Reads the config.json of Hugging Face transformers. Field names and defaults are those of the public configuration
 // classes (transformers, src/transformers/models/*/configuration_*.py).
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 
+#include "architectures.h"
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 #include "muster/model/spec.h"
@@ -12,82 +12,6 @@ namespace muster::model {
 namespace {
 
 using files::Node;
-
-// What a config does not say because the modelling code of its architecture fixes it.
-struct Family {
-  std::string_view model_type;
-  bool qkv_bias = false;
-  bool output_bias = false;
-  bool mlp_bias = false;
-  bool attention_bias_covers_output = true;  // what the config's attention_bias means
-  bool qk_norm = false;
-  bool tied = false;            // when the config is silent
-  bool gated_mlp = true;
-  bool norm_bias = false;
-  int norms_per_layer = 2;
-  bool head_bias = false;
-  bool router_bias = false;
-  bool shared_expert_gate = false;
-  bool output_gate = false;
-  double rotary_fraction = 1;
-  int position_offset = 0;      // OPT keeps two rows more than max_position_embeddings
-  bool learned_positions = false;
-};
-
-constexpr std::array kFamilies = {
-    Family{.model_type = "llama"},
-    Family{.model_type = "mistral"},
-    Family{.model_type = "mistral3"},
-    Family{.model_type = "ministral"},
-    Family{.model_type = "mixtral"},
-    Family{.model_type = "smollm3"},
-    Family{.model_type = "granite"},
-    Family{.model_type = "granitemoe"},
-    Family{.model_type = "qwen2", .qkv_bias = true, .attention_bias_covers_output = false},
-    Family{.model_type = "qwen2_moe", .qkv_bias = true, .attention_bias_covers_output = false, .shared_expert_gate = true},
-    Family{.model_type = "qwen3", .qk_norm = true},
-    Family{.model_type = "qwen3_moe", .qk_norm = true},
-    Family{.model_type = "qwen3_next", .qk_norm = true, .shared_expert_gate = true, .output_gate = true,
-           .rotary_fraction = 0.25},
-    Family{.model_type = "qwen3_5", .qk_norm = true, .output_gate = true, .rotary_fraction = 0.25},
-    Family{.model_type = "qwen3_5_moe", .qk_norm = true, .shared_expert_gate = true, .output_gate = true,
-           .rotary_fraction = 0.25},
-    Family{.model_type = "gemma", .tied = true},
-    Family{.model_type = "gemma2", .tied = true, .norms_per_layer = 4},
-    Family{.model_type = "gemma3", .qk_norm = true, .tied = true, .norms_per_layer = 4},
-    Family{.model_type = "phi", .qkv_bias = true, .output_bias = true, .mlp_bias = true, .gated_mlp = false,
-           .norm_bias = true, .norms_per_layer = 1, .head_bias = true, .rotary_fraction = 0.5},
-    Family{.model_type = "phi3"},
-    Family{.model_type = "gpt_oss", .qkv_bias = true, .output_bias = true, .router_bias = true},
-    Family{.model_type = "deepseek_v2"},
-    Family{.model_type = "deepseek_v3", .router_bias = true},
-    Family{.model_type = "deepseek_v32", .router_bias = true},
-    Family{.model_type = "kimi_k2", .router_bias = true},
-    Family{.model_type = "kimi_vl"},
-    Family{.model_type = "kimi_k25"},
-    Family{.model_type = "glm", .attention_bias_covers_output = false, .rotary_fraction = 0.5},
-    Family{.model_type = "glm4", .attention_bias_covers_output = false, .norms_per_layer = 4, .rotary_fraction = 0.5},
-    Family{.model_type = "glm4_moe", .attention_bias_covers_output = false, .router_bias = true, .rotary_fraction = 0.5},
-    Family{.model_type = "glm_moe_dsa", .router_bias = true},
-    Family{.model_type = "falcon", .tied = true, .gated_mlp = false, .norm_bias = true},
-    Family{.model_type = "llama4"},
-    Family{.model_type = "minimax_m2", .attention_bias_covers_output = false},
-    Family{.model_type = "gpt2", .qkv_bias = true, .output_bias = true, .mlp_bias = true, .tied = true,
-           .gated_mlp = false, .norm_bias = true, .rotary_fraction = 0, .learned_positions = true},
-    Family{.model_type = "opt", .qkv_bias = true, .output_bias = true, .mlp_bias = true, .tied = true,
-           .gated_mlp = false, .norm_bias = true, .rotary_fraction = 0, .position_offset = 2, .learned_positions = true},
-    Family{.model_type = "bloom", .qkv_bias = true, .output_bias = true, .mlp_bias = true, .tied = true,
-           .gated_mlp = false, .norm_bias = true, .rotary_fraction = 0},
-    Family{.model_type = "gptj", .mlp_bias = true, .gated_mlp = false, .norm_bias = true, .norms_per_layer = 1,
-           .head_bias = true},
-    Family{.model_type = "gpt_neox", .qkv_bias = true, .output_bias = true, .mlp_bias = true, .gated_mlp = false,
-           .norm_bias = true, .rotary_fraction = 0.25},
-};
-
-// Not decoder-only transformers: their tensors are others, so a Llama-like count would be plainly wrong.
-constexpr std::array<std::string_view, 18> kRefused = {
-    "bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "modernbert", "t5", "mt5", "bart", "whisper",
-    "clip", "vit", "mamba", "mamba2", "rwkv", "falcon_mamba", "jamba"};
 
 // The config, with the language model's part first where it is nested.
 class Config {
@@ -107,13 +31,15 @@ class Config {
   std::optional<Node> root(std::string_view key) const { return root_.find(key); }
 
   // The first of several names of one field; `fallback` when none is there.
-  Result<std::int64_t> integer(std::initializer_list<std::string_view> keys, std::optional<std::int64_t> fallback) const {
+  Result<std::int64_t> integer(std::initializer_list<std::string_view> keys,
+                               std::optional<std::int64_t> fallback) const {
     for (const std::string_view key : keys)
       if (const auto node = find(key)) return node->integer();
     if (fallback) return *fallback;
     const std::string_view first = *keys.begin();
     std::string others;
-    for (auto key = keys.begin() + 1; key != keys.end(); ++key) others += fmt::format("{}{}", others.empty() ? "" : ", ", *key);
+    for (auto key = keys.begin() + 1; key != keys.end(); ++key)
+      others += fmt::format("{}{}", others.empty() ? "" : ", ", *key);
     if (others.empty()) return fail("{}: field {} is missing", name_, first);
     return fail("{}: field {} is missing (nor is there any of {})", name_, first, others);
   }
@@ -137,7 +63,8 @@ class Config {
 Result<void> read_int(const Config& config, std::initializer_list<std::string_view> keys,
                       std::optional<std::int64_t> fallback, int& out) {
   MUSTER_TRY(const std::int64_t value, config.integer(keys, fallback));
-  if (value < 0 || value > (1 << 30)) return fail("{}: {} is {}; needed: 0 to {}", config.name(), *keys.begin(), value, 1 << 30);
+  if (value < 0 || value > (1 << 30))
+    return fail("{}: {} is {}; needed: 0 to {}", config.name(), *keys.begin(), value, 1 << 30);
   out = static_cast<int>(value);
   return {};
 }
@@ -151,9 +78,11 @@ Result<std::string> model_type(const Config& config, const Node& root) {
   }
   for (const std::string_view suffix : {"_text", "_language"})
     if (type.ends_with(suffix)) type.resize(type.size() - suffix.size());
-  if (type == "deepseek_vl_v2" || type == "kimi_linear") return fail("{}: architecture {} is not supported", config.name(), type);
+  if (type == "deepseek_vl_v2" || type == "kimi_linear")
+    return fail("{}: architecture {} is not supported", config.name(), type);
   if (type == "minimax") type = "minimax_m2";
-  if (type.starts_with("Refined")) type = "falcon";  // RefinedWeb, RefinedWebModel: Falcon before it was in transformers
+  if (type.starts_with("Refined"))
+    type = "falcon";  // RefinedWeb, RefinedWebModel: Falcon before it was in transformers
   return type;
 }
 
@@ -215,19 +144,25 @@ Result<void> read_quantisation(const Config& config, ModelSpec& spec) {
   return {};
 }
 
-Result<void> read_moe(const Config& config, const std::string& type, const Family& family, ModelSpec& spec) {
+Result<void> read_moe(const Config& config, const std::string& type, const Architecture& architecture,
+                      ModelSpec& spec) {
   Moe moe;
-  MUSTER_TRY_VOID(read_int(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"}, 0, moe.experts));
+  MUSTER_TRY_VOID(
+      read_int(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"}, 0, moe.experts));
   if (moe.experts <= 1) return {};
-  MUSTER_TRY_VOID(read_int(config, {"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_k",
-                                    "moe_topk", "top_k_experts"}, {}, moe.experts_per_token));
+  MUSTER_TRY_VOID(read_int(
+      config,
+      {"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"}, {},
+      moe.experts_per_token));
   MUSTER_TRY_VOID(read_int(config, {"moe_intermediate_size", "intermediate_size"}, {}, moe.expert_intermediate_size));
   MUSTER_TRY_VOID(read_int(config, {"first_k_dense_replace"}, 0, moe.first_dense_layers));
-  MUSTER_TRY_VOID(read_int(config, {"interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq"}, 1, moe.layer_interval));
+  MUSTER_TRY_VOID(
+      read_int(config, {"interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq"}, 1, moe.layer_interval));
   if (const auto dense = config.find("mlp_only_layers"))
     for (const Node& item : dense->items()) {
       MUSTER_TRY(const std::int64_t layer, item.integer());
-      if (layer != moe.first_dense_layers) return item.error("dense layers other than the first ones are not supported");
+      if (layer != moe.first_dense_layers)
+        return item.error("dense layers other than the first ones are not supported");
       ++moe.first_dense_layers;
     }
   if (type == "llama4") {
@@ -241,8 +176,8 @@ Result<void> read_moe(const Config& config, const std::string& type, const Famil
     if (shared_width > 0) moe.shared_experts = std::max(1, moe.shared_experts);
     moe.shared_intermediate_size = shared_width > 0 ? shared_width : moe.shared_experts * moe.expert_intermediate_size;
   }
-  moe.shared_expert_gate = family.shared_expert_gate && moe.shared_experts > 0;
-  MUSTER_TRY(moe.router_bias, config.boolean({"use_routing_bias"}, family.router_bias));
+  moe.shared_expert_gate = architecture.shared_expert_gate && moe.shared_experts > 0;
+  MUSTER_TRY(moe.router_bias, config.boolean({"use_routing_bias"}, architecture.router_bias));
   if (const auto method = config.find("topk_method")) moe.router_bias = method->text().value_or("") == "noaux_tc";
   moe.expert_bias = type == "gpt_oss";
   spec.moe = moe;
@@ -315,8 +250,10 @@ Result<void> read_sliding_window(const Config& config, const std::string& type, 
   return {};
 }
 
-Result<void> read_rotary(const Config& config, const std::string& type, const Family& family, ModelSpec& spec) {
-  MUSTER_TRY(spec.rotary_fraction, config.number({"partial_rotary_factor", "rotary_pct"}, family.rotary_fraction));
+Result<void> read_rotary(const Config& config, const std::string& type, const Architecture& architecture,
+                         ModelSpec& spec) {
+  MUSTER_TRY(spec.rotary_fraction,
+             config.number({"partial_rotary_factor", "rotary_pct"}, architecture.rotary_fraction));
   if (type == "gptj" || type == "minimax_m2") {
     int rotary_dim = 0;
     MUSTER_TRY_VOID(read_int(config, {"rotary_dim"}, spec.head_dim, rotary_dim));
@@ -361,64 +298,73 @@ Result<void> read_falcon(const Config& config, ModelSpec& spec) {
   return {};
 }
 
-Result<void> read_attention(const Config& config, const std::string& type, const Family& family, ModelSpec& spec) {
+Result<void> read_attention(const Config& config, const std::string& type, const Architecture& architecture,
+                            ModelSpec& spec) {
   MUSTER_TRY_VOID(read_int(config, {"num_attention_heads", "n_head", "num_heads"}, {}, spec.attention_heads));
-  MUSTER_TRY_VOID(read_int(config, {"num_key_value_heads", "num_kv_heads", "multi_query_group_num"}, spec.attention_heads,
-                           spec.kv_heads));
-  if (spec.attention_heads < 1) return fail("{}: num_attention_heads is {}; needed: at least 1", config.name(), spec.attention_heads);
-  MUSTER_TRY_VOID(read_int(config, {"head_dim", "kv_channels"}, spec.hidden_size / spec.attention_heads, spec.head_dim));
-  spec.qkv_bias = family.qkv_bias;
-  spec.output_bias = family.output_bias;
+  MUSTER_TRY_VOID(read_int(config, {"num_key_value_heads", "num_kv_heads", "multi_query_group_num"},
+                           spec.attention_heads, spec.kv_heads));
+  if (spec.attention_heads < 1)
+    return fail("{}: num_attention_heads is {}; needed: at least 1", config.name(), spec.attention_heads);
+  MUSTER_TRY_VOID(
+      read_int(config, {"head_dim", "kv_channels"}, spec.hidden_size / spec.attention_heads, spec.head_dim));
+  spec.qkv_bias = architecture.qkv_bias;
+  spec.output_bias = architecture.output_bias;
   for (const char* key : {"attention_bias", "qkv_bias", "add_qkv_bias"})
     if (const auto node = config.language(key)) {
       MUSTER_TRY(spec.qkv_bias, node->boolean());
-      spec.output_bias = spec.qkv_bias && std::string_view(key) == "attention_bias" && family.attention_bias_covers_output;
+      spec.output_bias =
+          spec.qkv_bias && std::string_view(key) == "attention_bias" && architecture.attention_bias_covers_output;
     }
-  MUSTER_TRY(spec.qk_norm, config.boolean({"use_qk_norm"}, family.qk_norm));
+  MUSTER_TRY(spec.qk_norm, config.boolean({"use_qk_norm"}, architecture.qk_norm));
   if (type == "llama4") spec.qk_norm = false;  // a norm without weights
   spec.qk_norm_whole = type == "minimax_m2";
   spec.attention_sinks = type == "gpt_oss";
-  MUSTER_TRY(spec.attention_output_gate, config.boolean({"attn_output_gate"}, family.output_gate));
+  MUSTER_TRY(spec.attention_output_gate, config.boolean({"attn_output_gate"}, architecture.output_gate));
   MUSTER_TRY_VOID(read_mla(config, spec));
   return {};
 }
 
-Result<ModelSpec> read_config(const Config& config, const std::string& type, const Family& family) {
+Result<ModelSpec> read_config(const Config& config, const std::string& type, const Architecture& architecture) {
   ModelSpec spec;
   spec.key = spec.name = config.name();
   spec.family = type;
   MUSTER_TRY_VOID(read_int(config, {"hidden_size", "n_embd", "d_model"}, {}, spec.hidden_size));
   MUSTER_TRY_VOID(read_int(config, {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, {}, spec.layers));
+  if (spec.layers < 1 || spec.layers > 4096)  // before anything is made per layer
+    return fail("{}: num_hidden_layers is {}; needed: 1 to 4096", config.name(), spec.layers);
   MUSTER_TRY_VOID(read_int(config, {"vocab_size", "padded_vocab_size"}, {}, spec.vocab_size));
   // BLOOM and Falcon leave out what their code fixes: a context of 2048 and an MLP of four times the hidden size.
   const bool older = type == "falcon" || type == "bloom" || type == "gpt2" || type == "gptj";
-  MUSTER_TRY_VOID(read_int(config, {"max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx",
-                                    "model_max_length"},
-                           older ? std::optional<std::int64_t>(2048) : std::nullopt, spec.max_position_embeddings));
+  MUSTER_TRY_VOID(read_int(
+      config,
+      {"max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx", "model_max_length"},
+      older ? std::optional<std::int64_t>(2048) : std::nullopt, spec.max_position_embeddings));
   const bool moe_only = config.find("moe_intermediate_size").has_value();
   MUSTER_TRY_VOID(read_int(config, {"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                            older      ? std::optional<std::int64_t>(4 * std::int64_t{spec.hidden_size})
                            : moe_only ? std::optional<std::int64_t>(0)
                                       : std::nullopt,
                            spec.intermediate_size));
-  MUSTER_TRY_VOID(read_attention(config, type, family, spec));
-  MUSTER_TRY(spec.mlp_bias, config.boolean({"mlp_bias"}, family.mlp_bias));
-  spec.gated_mlp = family.gated_mlp;
-  spec.norms_per_layer = family.norms_per_layer;
-  spec.norm_bias = family.norm_bias;
-  spec.head_bias = family.head_bias;
+  MUSTER_TRY_VOID(read_attention(config, type, architecture, spec));
+  MUSTER_TRY(spec.mlp_bias, config.boolean({"mlp_bias"}, architecture.mlp_bias));
+  spec.gated_mlp = architecture.gated_mlp;
+  spec.norms_per_layer = architecture.norms_per_layer;
+  spec.norm_bias = architecture.norm_bias;
+  spec.head_bias = architecture.head_bias;
   spec.embedding_norm = type == "bloom";
-  MUSTER_TRY(spec.tied_embeddings, config.boolean({"tie_word_embeddings"}, family.tied));
-  if (family.learned_positions) spec.learned_positions = spec.max_position_embeddings + family.position_offset;
+  MUSTER_TRY(spec.tied_embeddings, config.boolean({"tie_word_embeddings"}, architecture.tied));
+  if (architecture.learned_positions)
+    spec.learned_positions = spec.max_position_embeddings + architecture.position_offset;
   if (type == "falcon") MUSTER_TRY_VOID(read_falcon(config, spec));
   if (type == "opt") {
     int projection = 0;
     MUSTER_TRY_VOID(read_int(config, {"word_embed_proj_dim"}, spec.hidden_size, projection));
     if (projection != spec.hidden_size)
-      return fail("{}: word_embed_proj_dim is {}; needed: hidden_size = {}", config.name(), projection, spec.hidden_size);
+      return fail("{}: word_embed_proj_dim is {}; needed: hidden_size = {}", config.name(), projection,
+                  spec.hidden_size);
   }
-  MUSTER_TRY_VOID(read_moe(config, type, family, spec));
-  MUSTER_TRY_VOID(read_rotary(config, type, family, spec));
+  MUSTER_TRY_VOID(read_moe(config, type, architecture, spec));
+  MUSTER_TRY_VOID(read_rotary(config, type, architecture, spec));
   MUSTER_TRY_VOID(read_sliding_window(config, type, spec));
   MUSTER_TRY_VOID(read_linear_attention(config, spec));
   MUSTER_TRY_VOID(read_quantisation(config, spec));
@@ -433,13 +379,14 @@ Result<ModelSpec> from_hugging_face_config(std::string_view json, const std::str
   const Config config(root, name);
   MUSTER_TRY(const std::string type, model_type(config, root));
   MUSTER_TRY(const bool two_parts, config.boolean({"is_encoder_decoder"}, false));
-  if (two_parts || std::ranges::find(kRefused, type) != kRefused.end())
-    return fail("{}: architecture {} is not a decoder-only transformer, so its memory and speed cannot be predicted", name, type);
+  if (two_parts || is_refused_architecture(type))
+    return fail("{}: architecture {} is not a decoder-only transformer, so its memory and speed cannot be predicted",
+                name, type);
 
-  const auto known = std::ranges::find(kFamilies, type, &Family::model_type);
-  MUSTER_TRY(ModelSpec spec, read_config(config, type, known != kFamilies.end() ? *known : Family{}));
+  const Architecture* known = find_architecture(type);
+  MUSTER_TRY(ModelSpec spec, read_config(config, type, known ? *known : Architecture{}));
   spec.sources = {name};
-  if (known == kFamilies.end())
+  if (!known)
     spec.note = type.empty() ? "No model_type given: assumed to be Llama-like."
                              : fmt::format("Architecture {} is not known: assumed to be Llama-like.", type);
   if (config.root("vision_config"))

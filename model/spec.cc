@@ -28,10 +28,12 @@ Result<void> validate_attention(const ModelSpec& spec) {
                                         {"mla.qk_rope_head_dim", mla.qk_rope_head_dim, 0, 1 << 16},
                                         {"mla.v_head_dim", mla.v_head_dim, 1, 1 << 16}}));
   } else if (spec.attention_heads % spec.kv_heads != 0) {
-    return fail("{}: attention_heads {} is not a multiple of kv_heads {}", spec.key, spec.attention_heads, spec.kv_heads);
+    return fail("{}: attention_heads {} is not a multiple of kv_heads {}", spec.key, spec.attention_heads,
+                spec.kv_heads);
   }
   if (spec.sparse_indexer) {
-    if (!spec.mla) return fail("{}: sparse_indexer without mla: only sparse attention in front of MLA is known", spec.key);
+    if (!spec.mla)
+      return fail("{}: sparse_indexer without mla: only sparse attention in front of MLA is known", spec.key);
     MUSTER_TRY_VOID(check_ranges(spec, {{"sparse_indexer.heads", spec.sparse_indexer->heads, 1, 1 << 16},
                                         {"sparse_indexer.head_dim", spec.sparse_indexer->head_dim, 1, 1 << 16}}));
   }
@@ -79,6 +81,27 @@ bool has_dense_layer(const ModelSpec& spec) {
   return false;
 }
 
+// A rough count in floating point: field by field all may look sane and still overflow 64 bits together.
+Result<void> validate_size(const ModelSpec& spec) {
+  const double hidden = spec.hidden_size;
+  double layer = 4.0 * spec.attention_heads * spec.head_dim * hidden + 3.0 * spec.intermediate_size * hidden;
+  if (spec.moe)
+    layer += 3.0 * hidden *
+             (static_cast<double>(spec.moe->experts) * spec.moe->expert_intermediate_size +
+              spec.moe->shared_intermediate_size);
+  if (spec.mla)
+    layer += (static_cast<double>(spec.mla->q_lora_rank) + spec.mla->kv_lora_rank + hidden) * spec.attention_heads *
+             (spec.mla->qk_nope_head_dim + spec.mla->qk_rope_head_dim + spec.mla->v_head_dim);
+  if (spec.linear_attention)
+    layer += 4.0 * hidden *
+             (static_cast<double>(spec.linear_attention->key_heads) * spec.linear_attention->key_head_dim +
+              static_cast<double>(spec.linear_attention->value_heads) * spec.linear_attention->value_head_dim);
+  const double total = layer * spec.layers + 2.0 * (spec.vocab_size + spec.learned_positions) * hidden;
+  if (total > 1e15)
+    return fail("{}: the dimensions give about {:.1e} parameters; needed: at most 1e15", spec.key, total);
+  return {};
+}
+
 }  // namespace
 
 double linear_state_bytes(const LinearAttention& attention) {
@@ -108,7 +131,9 @@ SlidingWindow sliding_window(int layers, int window, int global_every) {
   return out;
 }
 
-std::vector<bool> linear_layers(int layers, int full_every) { return sliding_window(layers, 1, full_every).local; }
+std::vector<bool> linear_layers(int layers, int full_every) {
+  return sliding_window(layers, 1, full_every).local;
+}
 
 Result<void> validate(const ModelSpec& spec) {
   // The upper limits are far beyond any model; they keep products of two fields within 64 bits.
@@ -130,7 +155,8 @@ Result<void> validate(const ModelSpec& spec) {
   if (spec.moe) MUSTER_TRY_VOID(validate_moe(spec));
   if (has_dense_layer(spec))
     MUSTER_TRY_VOID(check_ranges(spec, {{"intermediate_size", spec.intermediate_size, 1, 1 << 24}}));
-  return validate_attention(spec);
+  MUSTER_TRY_VOID(validate_attention(spec));
+  return validate_size(spec);
 }
 
 }  // namespace muster::model

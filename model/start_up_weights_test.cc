@@ -45,8 +45,13 @@ double fullest_stage_gib(const ModelSpec& spec, Dtype dtype, int tp, int pp) {
   double most = 0;
   for (int stage = 0, first = 0; stage < pp; ++stage) {
     const int count = (spec.layers - first) / (pp - stage);
-    most = std::max(most, to_gib(weight_bytes_per_rank({.spec = &spec, .dtype = dtype, .tp = tp, .ep = 1, .first_layer = first,
-                                                        .layer_count = count, .has_embedding = stage == 0,
+    most = std::max(most, to_gib(weight_bytes_per_rank({.spec = &spec,
+                                                        .dtype = dtype,
+                                                        .tp = tp,
+                                                        .ep = 1,
+                                                        .first_layer = first,
+                                                        .layer_count = count,
+                                                        .has_embedding = stage == 0,
                                                         .has_head = stage == pp - 1})));
     first += count;
   }
@@ -68,13 +73,16 @@ TEST(StartUpWeights, WithinOnePercentOnEveryLoggedRow) {
     ASSERT_TRUE(keys_by_name().contains(name)) << name;
     const ModelSpec spec = catalogue.find(keys_by_name().at(name)).value();
     const std::string_view format = csv.field(quantization) == "none" ? csv.field(dtype) : csv.field(quantization);
-    const double predicted = fullest_stage_gib(spec, parse_dtype(format).value(), static_cast<int>(csv.integer(tp, 1, 64).value()),
-                                               static_cast<int>(csv.integer(pp, 1, 64).value()));
+    const double predicted =
+        fullest_stage_gib(spec, parse_dtype(format).value(), static_cast<int>(csv.integer(tp, 1, 64).value()),
+                          static_cast<int>(csv.integer(pp, 1, 64).value()));
     const double logged = csv.number(weights).value();
     const double error = predicted / logged - 1;
     EXPECT_LE(std::abs(error), 0.01) << name << " tp" << csv.field(tp) << " pp" << csv.field(pp) << " " << format
                                      << ": predicted " << predicted << ", logged " << logged;
-    if (std::abs(error) > 0.003) fmt::print("{} {} tp{}: {:.3f} GiB, logged {:.2f} ({:+.2f} %)\n", name, format, csv.field(tp), predicted, logged, 100 * error);
+    if (std::abs(error) > 0.003)
+      fmt::print("{} {} tp{}: {:.3f} GiB, logged {:.2f} ({:+.2f} %)\n", name, format, csv.field(tp), predicted, logged,
+                 100 * error);
     ++rows;
     within_goal += std::abs(error) <= 0.003 ? 1 : 0;
     worst = std::max(worst, std::abs(error));
@@ -83,7 +91,8 @@ TEST(StartUpWeights, WithinOnePercentOnEveryLoggedRow) {
   fmt::print("{} rows, {} within 0.3 %, worst {:.2f} %\n", rows, within_goal, 100 * worst);
 }
 
-// Start-ups quoted in public reports that are not in the table above (vLLM before 0.17 and 0.19, H100, bf16 unless noted).
+// Start-ups quoted in public reports that are not in the table above (vLLM before 0.17 and 0.19, H100, bf16 unless
+// noted).
 TEST(StartUpWeights, OtherPublicLogs) {
   struct Row {
     const char* key;
@@ -99,11 +108,30 @@ TEST(StartUpWeights, OtherPublicLogs) {
   const Catalogue catalogue = Catalogue::built_in().value();
   for (const Row& row : rows) {
     const double predicted = fullest_stage_gib(catalogue.find(row.key).value(), row.dtype, row.tp, row.pp);
-    EXPECT_NEAR(predicted / row.gib, 1, 0.003) << row.key << " tp" << row.tp << ": " << predicted << ", logged " << row.gib;
+    EXPECT_NEAR(predicted / row.gib, 1, 0.003)
+        << row.key << " tp" << row.tp << ": " << predicted << ", logged " << row.gib;
   }
-  // gpt-oss: experts in MXFP4, the rest in bf16. The kernels pad the 2880 columns of the experts, which is the rest of it.
-  EXPECT_NEAR(fullest_stage_gib(catalogue.find("gpt-oss-20b").value(), Dtype::kFp4, 1, 1) / 13.47, 1, 0.06);
-  EXPECT_NEAR(fullest_stage_gib(catalogue.find("gpt-oss-120b").value(), Dtype::kFp4, 1, 1) / 64.38, 1, 0.06);
+  // gpt-oss as published: experts in MXFP4, the rest in bf16.
+  EXPECT_NEAR(fullest_stage_gib(catalogue.find("gpt-oss-20b").value(), Dtype::kFp4, 1, 1) / 13.47, 1, 0.003);
+  EXPECT_NEAR(fullest_stage_gib(catalogue.find("gpt-oss-120b").value(), Dtype::kFp4, 1, 1) / 64.38, 1, 0.004);
+}
+
+// Sizes of the published checkpoints on disk, which hold the tensors alone.
+TEST(StartUpWeights, QuantisedCheckpointsOnDisk) {
+  const Catalogue catalogue = Catalogue::built_in().value();
+  const std::pair<const char*, double> gigabytes[] = {
+      {"gpt-oss-20b", 13.76}, {"gpt-oss-120b", 65.25}, {"kimi-k2.5", 595}};
+  for (const auto& [key, size] : gigabytes) {
+    const ModelSpec spec = catalogue.find(key).value();
+    const Bytes bytes = weight_bytes_per_rank({.spec = &spec,
+                                               .dtype = spec.default_dtype,
+                                               .first_layer = 0,
+                                               .layer_count = spec.layers,
+                                               .has_embedding = true,
+                                               .has_head = true,
+                                               .as_loaded = false});
+    EXPECT_NEAR(static_cast<double>(bytes.value) / 1e9 / size, 1, 0.003) << key;
+  }
 }
 
 }  // namespace

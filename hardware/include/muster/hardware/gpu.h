@@ -20,6 +20,7 @@ struct Price {
   double usd_per_gpu_hour = 0;
   std::string source;
   std::string date;           // as printed by the source
+  std::string note;           // doubts about it; may be empty
 };
 
 struct Link {
@@ -45,7 +46,9 @@ struct Gpu {
   int multiprocessors = 0;               // 0: not known
   std::vector<Price> prices;             // all that were found
   std::optional<Price> price;            // the one that muster quotes; nullopt: no price known
+  std::string topology;                  // of the scale-up link, in words; may be empty
   std::vector<std::string> sources;
+  std::vector<std::string> notes;        // derived figures, and values of other sources that disagree
   bool is_slice = false;
   double compute_share = 1;              // of the whole device; 1/7 for a 1g slice
   double memory_share = 1;               // of bandwidth and of price
@@ -60,17 +63,19 @@ struct MigProfile {
   int max_instances = 0;
   std::vector<int> placement_starts;     // on the memory-slice grid
   int placement_size = 0;
-  Bytes memory;
+  Bytes memory;                          // 0: not known; find() then estimates it from the slices
   int multiprocessors = 0;               // 0: not known
   bool media_engines = false;            // a "+me" variant: at most one per GPU
 };
 
 struct MigConfig {
+  std::string name;
   std::vector<std::string> gpus;         // keys of the GPUs that it describes
   int compute_slices_total = 0;
   int memory_slices_total = 0;
   std::vector<MigProfile> profiles;
-  std::string evidence;
+  std::string evidence;                  // how well founded sizes and placements are
+  std::vector<std::string> notes;
 };
 
 // A server or cloud instance type.
@@ -80,9 +85,10 @@ struct Node {
   std::string gpu;                       // key
   int gpus = 0;
   int scale_up_gpus = 0;                 // 8 in an HGX board, 72 in NVL72
-  double fabric_bytes_per_s = 0;         // the node's accelerator fabric, one direction, all NICs together; 0: not known
+  double fabric_bytes_per_s = 0;         // of the accelerators, one direction, all NICs together; 0: not known
   double host_ram_gib = 0;               // 0: not known
   std::vector<std::string> sources;
+  std::vector<std::string> notes;
 };
 
 }  // namespace muster::hardware

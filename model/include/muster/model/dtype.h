@@ -12,7 +12,8 @@ inline constexpr std::array kDtypes = {Dtype::kFp32, Dtype::kTf32, Dtype::kBf16,
                                        Dtype::kFp8,  Dtype::kInt8, Dtype::kInt4, Dtype::kFp4};
 
 std::string_view name(Dtype dtype);                       // "fp32" ... "fp4"
-std::optional<Dtype> parse_dtype(std::string_view text);  // the names above, and "bfloat16", "float16", "half", "w4a16", ...
+// The names above, and those of configs and engine flags: "bfloat16", "float16", "half", "w4a16", "mxfp4", ...
+std::optional<Dtype> parse_dtype(std::string_view text);
 
 // Stored bytes of one element of a quantisable linear weight, with its scales (group 128 for int4, 32 for fp4/MXFP4).
 // tf32 is stored as fp32. The remaining tensors (norms, embeddings of quantised checkpoints) stay in 16 bits.

@@ -84,7 +84,7 @@ struct ModelSpec {
   bool attention_sinks = false;       // one learned number per head (gpt-oss)
   bool attention_output_gate = false; // Qwen3-Next: q_proj also makes a gate, so that it is twice as wide
   bool gated_mlp = true;              // three matrices (SwiGLU and kin); false: two
-  int norms_per_layer = 2;            // RMSNorm vectors of hidden_size; 4 for Gemma 2/3, 1 for Falcon with one shared norm
+  int norms_per_layer = 2;            // vectors of hidden_size; 4 for Gemma 2/3, 1 where attention and MLP share one
   bool norm_bias = false;             // LayerNorm (Falcon, BLOOM): each norm has a bias vector too
   bool embedding_norm = false;        // BLOOM: a norm right behind the embedding
   bool head_bias = false;             // GPT-J, Phi-2: the output head has a bias

@@ -22,10 +22,10 @@ enum class Shard {
 
 struct Tensor {
   std::string_view name;         // "q_proj", "q_proj.bias", "down_proj", ...; static storage
-  std::string_view fused;        // the tensor in which engines keep it: "qkv_proj", "gate_up_proj"; else equal to name
+  std::string_view fused;        // the tensor in which engines keep it: "qkv_proj", "gate_up_proj"; else its name
   Shard shard = Shard::kReplicated;
   std::int64_t elements = 0;     // whole; a bias is a tensor of its own; kExperts: all experts together
-  std::int64_t units = 1;        // heads, columns or rows that stay together when it is cut; kExperts: columns per expert
+  std::int64_t units = 1;        // the heads, columns or rows into which it can be cut; kExperts: columns of one expert
   bool quantised = false;        // true: a linear weight that quantised checkpoints store in low precision
 };
 
@@ -38,7 +38,7 @@ std::int64_t final_norm_elements(const ModelSpec& spec);
 std::int64_t head_elements(const ModelSpec& spec);       // 0 when tied to the embedding
 
 std::int64_t parameter_count(const ModelSpec& spec);         // all weights once
-std::int64_t active_parameter_count(const ModelSpec& spec);  // touched by one token (top-k experts), with embedding and head
+std::int64_t active_parameter_count(const ModelSpec& spec);  // used by one token (top-k experts), with both embeddings
 
 // One rank of a parallel layout of one stage.
 struct ShardedWeights {
@@ -49,14 +49,15 @@ struct ShardedWeights {
   int first_layer = 0;        // of this stage
   int layer_count = 0;
   bool has_embedding = false; // first stage
-  bool has_head = false;      // last stage: final norm and head (a tied head on another stage than the embedding is a copy)
+  bool has_head = false;      // last stage: final norm and head (tied, and on another stage than the embedding: a copy)
   // true: what an engine on PyTorch reports after loading. That adds to the tensors the rotary sin/cos tables, the
-  // absorbed copy of kv_b_proj of MLA models, and the rounding of the caching allocator. false: the tensors alone.
+  // absorbed copy of kv_b_proj of MLA models, the columns by which MXFP4 experts are padded, and the rounding of the
+  // caching allocator. false: the tensors alone.
   bool as_loaded = true;
 };
-// The vocabulary is padded to a multiple of 64 and then divided (vLLM; Megatron likewise). Without tp, ep dividing the
-// heads, columns or experts evenly, the answer is that of the rank with most. other_parameters are whole on each rank of
-// the stage with the embedding.
+// The vocabulary is padded to a multiple of 64 and then divided (vLLM; Megatron likewise). Where tp or ep does not
+// divide the heads, columns or experts evenly, the answer is that of the rank with most. other_parameters are whole on
+// each rank of the stage with the embedding.
 Bytes weight_bytes_per_rank(const ShardedWeights& question);
 
 // KV-cache bytes of one token in one layer on one rank (KV heads replicated when tp > kv_heads). 0 for linear layers.
