@@ -1,6 +1,7 @@
 #include "operators.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "muster/core/check.h"
@@ -11,176 +12,279 @@ namespace {
 using hardware::Format;
 using model::Dtype;
 
-// Roofline efficiencies. Medians of aiconfigurator's H100 tables (vLLM 0.14): large 16-bit GEMM 0.82 of the peak;
-// weight-streaming GEMM of >= 32 MB 0.81 of the bandwidth and of 4-40 MB 0.47, which a launch of 2.5 us plus 0.85 of
-// the bandwidth reproduces; decode attention up to 0.87 of the bandwidth.
-constexpr double kGemmCompute = 0.80;
-constexpr double kGemmMemory = 0.85;
-constexpr double kGemmLaunch_s = 2.5e-6;
-constexpr double kPrefillAttentionCompute = 0.55;
-constexpr double kDecodeAttentionMemory = 0.80;
-constexpr double kDecodeAttentionCompute = 0.35;
-constexpr double kAttentionLaunch_s = 6e-6;
-constexpr double kMoeCompute = 0.60;
-constexpr double kMoeMemory = 0.70;
-constexpr double kMoeLaunch_s = 15e-6;      // routing, permutation and two grouped GEMMs
-constexpr double kElementwiseMemory = 0.80;
-constexpr double kElementwiseLaunch_s = 2.5e-6;
+// Efficiencies of the bare roofline. Medians of aiconfigurator's H100 tables (vLLM 0.14): large 16-bit GEMM 0.82 of the
+// peak; weight-streaming GEMM of >= 32 MB 0.81 of the bandwidth and of 4-40 MB 0.47, which the launch plus 0.85 of the
+// bandwidth reproduces; decode attention up to 0.87 of the bandwidth.
+struct Efficiency {
+  double compute = 0;
+  double memory = 0;
+};
+constexpr Efficiency kGemmEfficiency{.compute = 0.80, .memory = 0.85};
+constexpr Efficiency kPrefillEfficiency{.compute = 0.55, .memory = 0.80};
+constexpr Efficiency kDecodeEfficiency{.compute = 0.35, .memory = 0.80};
+constexpr Efficiency kMoeEfficiency{.compute = 0.60, .memory = 0.70};
+constexpr Efficiency kMlaEfficiency{.compute = 0.50, .memory = 0.70};
 
-// All-reduce on NVLink: 4.4-4.9 us inside a graph; 16 MiB take 79/101/122 us on 2/4/8 H100.
+constexpr double kElementwiseMemory = 0.80;
+constexpr double kElementwiseLaunch_s = 2.2e-6;  // of a small kernel inside a graph
+
+// All-reduce without a table: half of the NVLink rate; over PCIe 0.7 of it and a slower start.
 constexpr double kLinkEfficiency = 0.50;
-constexpr double kNvlinkLatency_s = 4.5e-6;
-constexpr double kPcieLatency_s = 15e-6;
 constexpr double kPcieEfficiency = 0.70;
+constexpr double kPcieLatency_s = 15e-6;
+constexpr double kEagerLatency_s = 20e-6;
 // Between servers: one 400 Gb/s NIC per GPU, and 10 us per message (aiconfigurator's p2p latency).
 constexpr double kNetworkBytesPerS = 50e9 * 0.9;
 constexpr double kNetworkLatency_s = 10e-6;
 
-// Devices without matrix units in 16 bits compute in 32.
-double half_flops(const hardware::Gpu& gpu) {
-  for (const Format format : {Format::kBf16, Format::kFp16, Format::kTf32, Format::kFp32})
-    if (const auto flops = gpu.flops(format)) return *flops;
-  return 1e12;
+// How far to widen the band for what is not measured on this device with this engine.
+constexpr double kBandOtherEngine = 0.12;
+constexpr double kBandOtherFormat = 0.20;
+constexpr double kBandOtherDevice = 0.25;
+constexpr double kBandRoofline = 0.35;
+
+OpTime without_table(const Ideal& ideal, const Efficiency& efficiency, double launch_s) {
+  const double compute = ideal.compute_s / efficiency.compute;
+  const double memory = ideal.memory_s / efficiency.memory;
+  // The two never overlap perfectly: a tenth of the smaller one shows.
+  return {.s = launch_s + std::max(compute, memory) + 0.1 * std::min(compute, memory),
+          .compute_s = ideal.compute_s,
+          .memory_s = ideal.memory_s};
 }
 
-double larger_with_overlap_loss(double a, double b) {
-  // The two never overlap perfectly: a tenth of the smaller one shows.
-  return std::max(a, b) + 0.1 * std::min(a, b);
+OpTime with_factor(const Ideal& ideal, double launch_s, double factor) {
+  return {.s = (launch_s + ideal.bound_s()) * factor, .compute_s = ideal.compute_s, .memory_s = ideal.memory_s};
 }
+
+std::string kv_key(Dtype kv) { return model::kv_element_bytes(kv) < 2 ? "fp8" : "bf16"; }
 
 }  // namespace
 
-Operators::Operators(const Deployment& d) {
+double Factors::at(double x) const {
+  const Bracket b = bracket(knots, x);
+  if (knots.size() == 1) return values.front();
+  return values[b.index] * (1 - b.fraction) + values[b.index + 1] * b.fraction;
+}
+
+Operators::Operators(const Deployment& d) : choice_(choose_table(*d.gpu, d.engine.version.engine)) {
   const hardware::Gpu& gpu = *d.gpu;
-  const auto format = compute_format(gpu, d.precision.weights);
-  MUSTER_CHECK(format, "{} cannot compute in {}", gpu.key, model::name(d.precision.weights));
-  half_flops_ = half_flops(gpu);
-  weight_flops_ = *gpu.flops(*format);
-  memory_bytes_per_s_ = gpu.memory_bytes_per_s;
-  weight_bytes_ = model::weight_bytes(d.precision.weights);
+  rates_ = choice_.same_device ? choice_.table->rates : device_rates(gpu);
+  ranks_ = d.layout.tp;
+  ep_ = d.layout.ep;
   kv_bytes_ = model::kv_element_bytes(d.precision.kv);
-  activation_bytes_ = d.precision.weights == Dtype::kFp32 || d.precision.weights == Dtype::kTf32 ? 4 : 2;
-  const bool narrow = *format == Format::kFp8 || *format == Format::kInt8;
-  input_bytes_ = *format == Format::kFp4 ? 0.5625 : (narrow ? 1 : activation_bytes_);
-  tp_ = d.layout.tp;
-  const bool fast_link = gpu.scale_up.domain_gpus > 1;
-  link_bytes_per_s_ = fast_link ? gpu.scale_up.bytes_per_s * kLinkEfficiency : gpu.pcie_bytes_per_s * kPcieEfficiency;
-  link_latency_s_ = fast_link ? kNvlinkLatency_s : kPcieLatency_s;
-  if (link_bytes_per_s_ <= 0) link_bytes_per_s_ = 16e9 * kPcieEfficiency;  // PCIe 3 x16, when nothing is known
+  on_pcie_ = gpu.scale_up.domain_gpus <= 1;
+  const double link = rates_.link_bytes_per_s * (on_pcie_ ? kPcieEfficiency : kLinkEfficiency);
   const bool same_server = d.layout.tp * d.layout.pp <= tensor_parallel_limit(gpu);
-  stage_bytes_per_s_ = same_server ? link_bytes_per_s_ : kNetworkBytesPerS;
-  stage_latency_s_ = same_server ? link_latency_s_ : kNetworkLatency_s;
-  provenance_.push_back(fmt::format("all operators: roofline of {} with the efficiencies of H100 tables", gpu.key));
+  stage_bytes_per_s_ = same_server ? link : kNetworkBytesPerS;
+  stage_latency_s_ = same_server ? (on_pcie_ ? kPcieLatency_s : kCollectiveLaunch_s) : kNetworkLatency_s;
+  choose_formats(d);
+  choose_grids(d);
 }
 
-OpTime Operators::gemm(const GemmShape& shape, double m, bool quantised) const {
-  if (m <= 0) return {};
-  OpTime t;
-  const double flops = quantised ? weight_flops_ : half_flops_;
-  const double weight = quantised ? weight_bytes_ : activation_bytes_;
-  const double input = quantised ? input_bytes_ : activation_bytes_;
-  t.compute_s = 2 * m * shape.n * shape.k / flops;
-  t.memory_s = (shape.n * shape.k * weight + m * shape.k * input + m * shape.n * activation_bytes_) / memory_bytes_per_s_;
-  t.s = kGemmLaunch_s + larger_with_overlap_loss(t.compute_s / kGemmCompute, t.memory_s / kGemmMemory);
-  return t;
-}
-
-OpTime Operators::prefill_attention(const AttentionShape& shape, double tokens, double prefix) const {
-  if (tokens <= 0) return {};
-  OpTime t;
-  // Pairs (query, key) under the causal mask, and under the window if there is one.
-  double pairs = tokens * prefix + tokens * (tokens + 1) / 2;
-  double keys = prefix + tokens;
-  if (shape.window > 0) {
-    pairs = std::min(pairs, tokens * shape.window);
-    keys = std::min(keys, tokens + shape.window);
+void Operators::choose_formats(const Deployment& d) {
+  const Dtype weights = d.precision.weights;
+  const auto format = compute_format(*d.gpu, weights);
+  MUSTER_CHECK(format, "{} cannot compute in {}", d.gpu->key, model::name(weights));
+  const bool has_fp4 = *format == Format::kFp4;
+  std::string name = "bf16";
+  std::string moe_name;
+  if (weights == Dtype::kFp8) {
+    // Checkpoints published in FP8 have one scale per 128 x 128 block; those quantised afterwards one per channel.
+    name = d.model->default_dtype == Dtype::kFp8 ? "fp8_block" : "fp8";
+  } else if (weights == Dtype::kInt8) {
+    name = "sq";
+  } else if (weights == Dtype::kInt4) {
+    name = "int4_wo";
+  } else if (weights == Dtype::kFp4) {
+    name = has_fp4 ? "nvfp4" : "w4a16_mxfp4";
+    if (d.model->only_experts_quantised) 
+      // gpt-oss: vLLM keeps the activations in 16 bits, TensorRT-LLM makes MXFP8 of them where there are FP4 units.
+      moe_name = has_fp4 && d.engine.version.engine == "tensorrt-llm" ? "w4a8_mxfp4_mxfp8" : "w4a16_mxfp4";
   }
-  t.compute_s = 4 * pairs * shape.heads * shape.head_dim / half_flops_;
-  t.memory_s = (2 * keys * shape.kv_heads * shape.head_dim * kv_bytes_ +
-                2 * tokens * shape.heads * shape.head_dim * activation_bytes_) / memory_bytes_per_s_;
-  t.s = kAttentionLaunch_s +
-        larger_with_overlap_loss(t.compute_s / kPrefillAttentionCompute, t.memory_s / kDecodeAttentionMemory);
-  return t;
+  gemm_format_ = weight_format(name);
+  moe_format_ = moe_name.empty() ? gemm_format_ : weight_format(moe_name);
+  if (weights == Dtype::kFp32 || weights == Dtype::kTf32) {
+    activation_bytes_ = 4;
+    gemm_format_ = {.key = "bf16", .weight_bytes = 4, .input_bytes = 4, .output_bytes = 4, .format = *format};
+    moe_format_ = gemm_format_;
+    plain_format_ = gemm_format_;
+  } else if (gemm_format_.format == Format::kBf16) {
+    // Devices without BF16 run the same kernels in FP16.
+    if (rates_.peak(Format::kBf16) <= 0) gemm_format_.format = moe_format_.format = plain_format_.format = Format::kFp16;
+  }
+}
+
+Operators::Found Operators::find(const std::string& op, const std::vector<std::string>& keys) const {
+  if (!choice_.table) return {};
+  const OperatorTable* other = other_engine_table(*choice_.table);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (const Grid* grid = choice_.table->find(op, keys[i])) return {.grid = grid, .exact = i == 0};
+    if (!other) continue;
+    if (const Grid* grid = other->find(op, keys[i])) return {.grid = grid, .exact = false};
+  }
+  return {};
+}
+
+const Grid* Operators::adopt(const std::string& op, const std::vector<std::string>& keys, const char* what) {
+  const Found found = find(op, keys);
+  double band = found.grid ? std::max(0.08, 2 * found.grid->median_error) : kBandRoofline;
+  if (!found.grid) {
+    provenance_.push_back(fmt::format("{}: estimate: roofline with general efficiencies ({})", what,
+                                      choice_.table ? "not measured" : choice_.text));
+    estimate_ = true;
+  } else {
+    provenance_.push_back(fmt::format("{}: fitted on {} {} ({}), median error {:.1f} %, p90 {:.1f} %: {}{}", what,
+                                      found.grid->rows, found.grid->key, choice_.text, 100 * found.grid->median_error,
+                                      100 * found.grid->p90_error, found.grid->source,
+                                      found.exact ? "" : fmt::format(" (estimate: no rows for {})", keys.front())));
+    if (!choice_.same_engine) band = std::max(band, kBandOtherEngine);
+    if (!found.exact) band = std::max(band, kBandOtherFormat);
+    if (!choice_.same_device) band = std::max(band, kBandOtherDevice);
+    if (!found.exact || !choice_.same_device || !choice_.same_engine) estimate_ = true;
+  }
+  error_band_ = std::max(error_band_, band);
+  return found.grid;
+}
+
+void Operators::choose_grids(const Deployment& d) {
+  const model::ModelSpec& m = *d.model;
+  const std::string kv = kv_key(d.precision.kv);
+  const std::string& key = gemm_format_.key;
+  const bool narrow = key == "fp8" || key == "fp8_block" || key == "int8";
+  gemm_grid_ = adopt("gemm", narrow ? std::vector<std::string>{key, "fp8", "bf16"} : std::vector<std::string>{key, "bf16"},
+                     "GEMM");
+  plain_gemm_grid_ = find("gemm", {"bf16"}).grid;
+  if (m.moe) {
+    moe_over_ranks_ = ep_ > 1;
+    const std::string suffix = moe_over_ranks_ ? " ep" : "";
+    moe_grid_ = adopt("moe", {moe_format_.key + suffix, (narrow ? "fp8" : "bf16") + suffix, "bf16" + suffix}, "experts");
+  }
+  if (m.mla) {
+    const std::string weights = key == "fp8" ? "fp8_block" : key;
+    const std::vector<std::string> keys{fmt::format("{} kv {}", weights, kv), weights + " kv bf16", "bf16 kv bf16"};
+    mla_prefill_grid_ = adopt("mla_prefill", keys, "MLA block, prefill");
+    mla_decode_grid_ = adopt("mla_decode", keys, "MLA block, decode");
+  } else if (m.attention_heads > 0) {
+    const int head_dim = m.head_dim <= 96 ? 64 : (m.head_dim <= 192 ? 128 : 256);
+    std::vector<std::string> keys{fmt::format("hd{} kv {}", head_dim, kv), fmt::format("hd{} kv bf16", head_dim),
+                                  "hd128 kv " + kv, "hd128 kv bf16"};
+    if (m.head_dim != head_dim) keys.insert(keys.begin(), fmt::format("hd{} kv {}", m.head_dim, kv));
+    prefill_grid_ = adopt("prefill", keys, "attention, prefill");
+    decode_grid_ = adopt("decode", keys, "attention, decode");
+  }
+  if (ranks_ > 1) {
+    // A table of NVSwitch parts says nothing about PCIe, and the reverse.
+    const bool measured_on_pcie = choice_.table && choice_.table->rates.link_bytes_per_s < 100e9;
+    if (choice_.table && measured_on_pcie == on_pcie_) {
+      all_reduce_grid_ = adopt("all_reduce", {"graph"}, "all-reduce");
+      all_reduce_eager_grid_ = find("all_reduce", {"eager", "graph"}).grid;
+      all_gather_grid_ = find("all_gather", {"nccl"}).grid;
+    } else {
+      provenance_.push_back("all-reduce: estimate: link rate with a general efficiency");
+      error_band_ = std::max(error_band_, kBandOtherDevice);
+      estimate_ = true;
+    }
+  }
+  provenance_.push_back("element-wise kernels: estimate: bytes at 0.8 of the bandwidth and 2.2 us each");
+}
+
+CompiledGemm Operators::compile_gemm(const GemmShape& shape, bool quantised) const {
+  CompiledGemm out{.shape = shape, .format = quantised ? gemm_format_ : plain_format_, .factors = {}};
+  if (const Grid* grid = quantised ? gemm_grid_ : plain_gemm_grid_) {
+    const std::array<double, 2> at{shape.n, shape.k};
+    out.factors = {.knots = grid->axes.front().knots, .values = grid->first_axis_factors(at)};
+  }
+  return out;
+}
+
+CompiledMoe Operators::compile_moe(const MoeShape& shape) const {
+  CompiledMoe out{.shape = shape, .format = moe_format_, .factors = {}};
+  if (moe_grid_) {
+    const std::array<double, 3> at{shape.columns, shape.experts_here, moe_over_ranks_ ? ep_ : shape.hidden};
+    out.factors = {.knots = moe_grid_->axes.front().knots, .values = moe_grid_->first_axis_factors(at)};
+  }
+  return out;
+}
+
+OpTime Operators::gemm(const CompiledGemm& g, double m) const {
+  if (m <= 0) return {};
+  const Ideal ideal = ideal_gemm(rates_, g.format, g.shape, m);
+  if (g.factors.values.empty()) return without_table(ideal, kGemmEfficiency, kGemmLaunch_s);
+  return with_factor(ideal, kGemmLaunch_s, g.factors.at(m));
+}
+
+OpTime Operators::moe(const CompiledMoe& moe, double tokens) const {
+  if (tokens <= 0) return {};
+  const Ideal ideal = ideal_moe(rates_, moe.format, moe.shape, tokens);
+  if (moe.factors.values.empty()) return without_table(ideal, kMoeEfficiency, kMoeLaunch_s);
+  return with_factor(ideal, kMoeLaunch_s, moe.factors.at(moe.shape.rows_per_expert(tokens)));
+}
+
+OpTime Operators::prefill_attention(const AttentionShape& shape, const PrefillWork& work) const {
+  if (work.tokens <= 0) return {};
+  const Ideal ideal = ideal_prefill(rates_, shape, work);
+  if (!prefill_grid_) return without_table(ideal, kPrefillEfficiency, kAttentionLaunch_s);
+  const std::array<double, 3> at{work.square_length(), work.sequences * shape.heads, shape.group()};
+  return with_factor(ideal, kAttentionLaunch_s, prefill_grid_->factor(at));
 }
 
 OpTime Operators::decode_attention(const AttentionShape& shape, double sequences, double kv_tokens) const {
   if (sequences <= 0) return {};
-  OpTime t;
-  const double seen = shape.window > 0 ? std::min(kv_tokens, sequences * shape.window) : kv_tokens;
-  t.compute_s = 4 * seen * shape.heads * shape.head_dim / half_flops_;
-  t.memory_s = (2 * seen * shape.kv_heads * shape.head_dim * kv_bytes_ +
-                2 * sequences * shape.heads * shape.head_dim * activation_bytes_) / memory_bytes_per_s_;
-  t.s = kAttentionLaunch_s +
-        larger_with_overlap_loss(t.compute_s / kDecodeAttentionCompute, t.memory_s / kDecodeAttentionMemory);
-  return t;
+  const Ideal ideal = ideal_decode(rates_, shape, sequences, kv_tokens);
+  if (!decode_grid_) return without_table(ideal, kDecodeEfficiency, kAttentionLaunch_s);
+  double length = kv_tokens / sequences;
+  if (shape.window > 0) length = std::min(length, shape.window);
+  const std::array<double, 3> at{length, sequences * shape.kv_heads, shape.group()};
+  return with_factor(ideal, kAttentionLaunch_s, decode_grid_->factor(at));
 }
 
-OpTime Operators::mla_prefill(const MlaShape& shape, double tokens, double prefix) const {
-  if (tokens <= 0) return {};
-  OpTime t;
-  const double pairs = tokens * prefix + tokens * (tokens + 1) / 2;
-  const double keys = prefix + tokens;
-  // Keys and values are expanded from the latent for the whole context, then ordinary multi-head attention.
-  const double expand = 2 * keys * shape.heads * (shape.nope_dim + shape.v_dim) * shape.kv_lora_rank;
-  t.compute_s = (expand + 2 * pairs * shape.heads * (shape.nope_dim + shape.rope_dim + shape.v_dim)) / half_flops_;
-  t.memory_s = (keys * (shape.kv_lora_rank + shape.rope_dim) * kv_bytes_ +
-                4 * keys * shape.heads * (shape.nope_dim + shape.v_dim) * activation_bytes_) / memory_bytes_per_s_;
-  t.s = kAttentionLaunch_s + kGemmLaunch_s +
-        larger_with_overlap_loss(t.compute_s / kPrefillAttentionCompute, t.memory_s / kDecodeAttentionMemory);
-  return t;
+OpTime Operators::mla_prefill(const MlaShape& shape, const PrefillWork& work) const {
+  if (work.tokens <= 0) return {};
+  const Ideal ideal = ideal_mla_prefill(rates_, gemm_format_, shape, work);
+  if (!mla_prefill_grid_) return without_table(ideal, kMlaEfficiency, kMlaLaunch_s);
+  const std::array<double, 3> at{work.square_length(), work.sequences, shape.heads};
+  return with_factor(ideal, kMlaLaunch_s, mla_prefill_grid_->factor(at));
 }
 
 OpTime Operators::mla_decode(const MlaShape& shape, double sequences, double kv_tokens) const {
   if (sequences <= 0) return {};
-  OpTime t;
-  const double latent = shape.kv_lora_rank + shape.rope_dim;
-  // Queries into the latent space and values out of it, per head; then attention over the latent cache itself.
-  const double absorb = 2 * sequences * shape.heads * (shape.nope_dim + shape.v_dim) * shape.kv_lora_rank;
-  t.compute_s = (absorb + 2 * kv_tokens * shape.heads * (latent + shape.kv_lora_rank)) / half_flops_;
-  t.memory_s = (kv_tokens * latent * kv_bytes_ +
-                shape.heads * (shape.nope_dim + shape.v_dim) * shape.kv_lora_rank * activation_bytes_) /
-               memory_bytes_per_s_;
-  t.s = kAttentionLaunch_s + 2 * kGemmLaunch_s +
-        larger_with_overlap_loss(t.compute_s / kDecodeAttentionCompute, t.memory_s / kDecodeAttentionMemory);
-  return t;
-}
-
-OpTime Operators::moe(const MoeShape& shape, double tokens) const {
-  if (tokens <= 0) return {};
-  OpTime t;
-  // Expected number of distinct experts that the tokens reach, when each token picks top_k of all at random.
-  const double missed = std::pow(1 - shape.top_k / shape.experts, tokens);
-  const double touched = shape.experts_here * (1 - missed);
-  const double rows = tokens * shape.top_k * shape.experts_here / shape.experts;
-  const double weights_per_expert = shape.matrices * shape.hidden * shape.columns;
-  t.compute_s = 2 * rows * weights_per_expert / weight_flops_;
-  t.memory_s = (touched * weights_per_expert * weight_bytes_ +
-                rows * (2 * shape.hidden + shape.matrices * shape.columns) * activation_bytes_) / memory_bytes_per_s_;
-  t.s = kMoeLaunch_s + larger_with_overlap_loss(t.compute_s / kMoeCompute, t.memory_s / kMoeMemory);
-  return t;
+  const Ideal ideal = ideal_mla_decode(rates_, gemm_format_, shape, sequences, kv_tokens);
+  if (!mla_decode_grid_) return without_table(ideal, kMlaEfficiency, kMlaLaunch_s);
+  const std::array<double, 3> at{kv_tokens / sequences, sequences, shape.heads};
+  return with_factor(ideal, kMlaLaunch_s, mla_decode_grid_->factor(at));
 }
 
 OpTime Operators::elementwise(double bytes) const {
   if (bytes <= 0) return {};
-  const double memory_s = bytes / memory_bytes_per_s_;
+  const double memory_s = bytes / rates_.memory_bytes_per_s;
   return {.s = kElementwiseLaunch_s + memory_s / kElementwiseMemory, .compute_s = 0, .memory_s = memory_s};
 }
 
-OpTime Operators::all_reduce(double bytes) const {
-  if (tp_ == 1 || bytes <= 0) return {};
-  const double n = tp_;
-  return {.s = link_latency_s_ + 2 * (n - 1) / n * bytes / link_bytes_per_s_, .compute_s = 0, .memory_s = 0};
+OpTime Operators::all_reduce(double bytes, bool graph) const {
+  if (ranks_ <= 1 || bytes <= 0) return {};
+  const double ideal = ideal_all_reduce(rates_, bytes, ranks_).memory_s;
+  if (const Grid* grid = graph ? all_reduce_grid_ : all_reduce_eager_grid_) {
+    const std::array<double, 2> at{bytes, ranks_};
+    return {.s = (kCollectiveLaunch_s + ideal) * grid->factor(at)};
+  }
+  const double launch = on_pcie_ ? kPcieLatency_s : kCollectiveLaunch_s;
+  return {.s = (graph ? launch : kEagerLatency_s) + ideal / (on_pcie_ ? kPcieEfficiency : kLinkEfficiency)};
 }
 
 OpTime Operators::all_gather(double bytes_out) const {
-  if (tp_ == 1 || bytes_out <= 0) return {};
-  const double n = tp_;
-  return {.s = link_latency_s_ + (n - 1) / n * bytes_out / link_bytes_per_s_, .compute_s = 0, .memory_s = 0};
+  if (ranks_ <= 1 || bytes_out <= 0) return {};
+  const double ideal = ideal_all_gather(rates_, bytes_out, ranks_).memory_s;
+  if (all_gather_grid_) {
+    const std::array<double, 2> at{bytes_out, ranks_};
+    return {.s = (kCollectiveLaunch_s + ideal) * all_gather_grid_->factor(at)};
+  }
+  return {.s = (on_pcie_ ? kPcieLatency_s : kCollectiveLaunch_s) +
+               ideal / (on_pcie_ ? kPcieEfficiency : kLinkEfficiency)};
 }
 
 OpTime Operators::stage_send(double bytes) const {
   if (bytes <= 0) return {};
-  return {.s = stage_latency_s_ + bytes / stage_bytes_per_s_, .compute_s = 0, .memory_s = 0};
+  return {.s = stage_latency_s_ + bytes / stage_bytes_per_s_};
 }
 
 }  // namespace muster::cost

@@ -1,11 +1,15 @@
 // Times of single operators on one rank: GEMM, attention, experts, element-wise passes, communication.
 //
-// All times are seconds of device time inside a running graph or stream (no host time). Sizes are of one rank.
+// All times are seconds of device time inside a running graph or stream (no host time). Sizes are of one rank. A fitted
+// table supplies factors over the roofline; without one, fixed efficiencies stand in.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "muster/cost/memory.h"
+#include "roofline.h"
+#include "table_choice.h"
 
 namespace muster::cost {
 
@@ -16,33 +20,23 @@ struct OpTime {
   double memory_s = 0;
 };
 
-struct GemmShape {   // C[m, n] = A[m, k] B[k, n]; m is given at evaluation
-  double n = 0;
-  double k = 0;
+// Factors along one axis; empty: no measurement.
+struct Factors {
+  std::span<const double> knots;
+  std::vector<double> values;
+  double at(double x) const;
 };
 
-struct AttentionShape {   // one layer, one rank
-  double heads = 0;
-  double kv_heads = 0;
-  double head_dim = 0;
-  double window = 0;      // tokens; 0: full attention
+// A GEMM or an expert layer of fixed shape, ready for any number of tokens.
+struct CompiledGemm {
+  GemmShape shape;
+  WeightFormat format;
+  Factors factors;
 };
-
-struct MlaShape {         // one layer, one rank
-  double heads = 0;
-  double kv_lora_rank = 0;
-  double rope_dim = 0;
-  double nope_dim = 0;
-  double v_dim = 0;
-};
-
-struct MoeShape {         // one layer; the whole layer's experts
-  double hidden = 0;
-  double columns = 0;     // of one expert on one rank: expert width / (tp / ep)
-  double experts = 0;
-  double experts_here = 0;  // on one rank: experts / ep
-  double top_k = 0;
-  double matrices = 3;    // gate, up, down
+struct CompiledMoe {
+  MoeShape shape;
+  WeightFormat format;
+  Factors factors;
 };
 
 class Operators {
@@ -50,41 +44,66 @@ class Operators {
   explicit Operators(const Deployment& deployment);
 
   // `quantised`: the weight is stored in the deployment's precision; otherwise in 16 bits (routers, LM head).
-  OpTime gemm(const GemmShape& shape, double m, bool quantised = true) const;
-  // `tokens` new tokens of one sequence after `prefix` cached ones.
-  OpTime prefill_attention(const AttentionShape& shape, double tokens, double prefix) const;
+  CompiledGemm compile_gemm(const GemmShape& shape, bool quantised) const;
+  CompiledMoe compile_moe(const MoeShape& shape) const;
+  OpTime gemm(const CompiledGemm& gemm, double m) const;
+  OpTime moe(const CompiledMoe& moe, double tokens) const;
+
+  OpTime prefill_attention(const AttentionShape& shape, const PrefillWork& work) const;
   // `sequences` rows whose KV lengths sum to `kv_tokens`.
   OpTime decode_attention(const AttentionShape& shape, double sequences, double kv_tokens) const;
-  OpTime mla_prefill(const MlaShape& shape, double tokens, double prefix) const;   // without projections
-  OpTime mla_decode(const MlaShape& shape, double sequences, double kv_tokens) const;  // with the absorbed products
-  OpTime moe(const MoeShape& shape, double tokens) const;
+  // The whole attention block of MLA, projections included.
+  OpTime mla_prefill(const MlaShape& shape, const PrefillWork& work) const;
+  OpTime mla_decode(const MlaShape& shape, double sequences, double kv_tokens) const;
+
   // One memory-bound kernel over `bytes`.
   OpTime elementwise(double bytes) const;
-  OpTime all_reduce(double bytes) const;   // over tp; 0 for tp 1
+  // Over tp; 0 for tp 1. `graph`: inside a captured graph, where the launch costs nothing.
+  OpTime all_reduce(double bytes, bool graph) const;
   OpTime all_gather(double bytes_out) const;  // over tp, result size
-  OpTime stage_send(double bytes) const;   // to the next pipeline stage
+  OpTime stage_send(double bytes) const;      // to the next pipeline stage
 
   double activation_bytes() const { return activation_bytes_; }  // of one element: 2, or 4 for fp32 and tf32
+  double kv_bytes() const { return kv_bytes_; }
   const std::vector<std::string>& provenance() const { return provenance_; }
   bool is_estimate() const { return estimate_; }
   double error_band() const { return error_band_; }
 
  private:
-  double weight_flops_ = 0;      // FLOP/s in the format of the weights
-  double half_flops_ = 0;        // ... in 16 bits, for attention and unquantised weights
-  double memory_bytes_per_s_ = 0;
-  double weight_bytes_ = 2;      // per element, with scales
-  double input_bytes_ = 2;       // of a GEMM's activations
+  struct Found {
+    const Grid* grid = nullptr;
+    bool exact = false;          // the key that was asked for, from the table that was chosen
+  };
+  Found find(const std::string& op, const std::vector<std::string>& keys) const;
+  // The grid and a line of provenance; widens the error band when the grid is borrowed or absent.
+  const Grid* adopt(const std::string& op, const std::vector<std::string>& keys, const char* what);
+  void choose_formats(const Deployment& deployment);
+  void choose_grids(const Deployment& deployment);
+
+  TableChoice choice_;
+  DeviceRates rates_;
+  WeightFormat gemm_format_, moe_format_, plain_format_;
   double activation_bytes_ = 2;
-  double kv_bytes_ = 2;          // per KV element
-  int tp_ = 1;
-  double link_bytes_per_s_ = 0;  // between the ranks of a tensor-parallel group, one direction
-  double link_latency_s_ = 0;
-  double stage_bytes_per_s_ = 0; // between pipeline stages
+  double kv_bytes_ = 2;            // per KV element
+  double ranks_ = 1;               // tp
+  bool on_pcie_ = false;
+  double stage_bytes_per_s_ = 0;   // between pipeline stages
   double stage_latency_s_ = 0;
+  const Grid* gemm_grid_ = nullptr;        // in the deployment's precision
+  const Grid* plain_gemm_grid_ = nullptr;  // in 16 bits
+  const Grid* moe_grid_ = nullptr;
+  bool moe_over_ranks_ = false;            // ep > 1
+  double ep_ = 1;
+  const Grid* prefill_grid_ = nullptr;
+  const Grid* decode_grid_ = nullptr;
+  const Grid* mla_prefill_grid_ = nullptr;
+  const Grid* mla_decode_grid_ = nullptr;
+  const Grid* all_reduce_grid_ = nullptr;
+  const Grid* all_reduce_eager_grid_ = nullptr;
+  const Grid* all_gather_grid_ = nullptr;
   std::vector<std::string> provenance_;
-  bool estimate_ = true;
-  double error_band_ = 0.35;
+  bool estimate_ = false;
+  double error_band_ = 0.08;
 };
 
 }  // namespace muster::cost

@@ -70,8 +70,10 @@ void Tree::end() {
   if (value.kind != Value::Kind::kMap) return;
   value.sorted.resize(value.keys.size());
   std::iota(value.sorted.begin(), value.sorted.end(), 0u);
-  std::stable_sort(value.sorted.begin(), value.sorted.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return value.keys[a] < value.keys[b]; });
+  std::sort(value.sorted.begin(), value.sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int order = value.keys[a].compare(value.keys[b]);
+    return order != 0 ? order < 0 : a < b;
+  });
   for (std::size_t i = 1; i < value.sorted.size(); ++i) {
     const std::uint32_t first = value.sorted[i - 1];
     const std::uint32_t second = value.sorted[i];

@@ -216,9 +216,7 @@ std::string layout_section(const Size& s) {
 std::string search_table(const Size& s) {
   HtmlTable table({{"Replicas", Kind::kNumber}, {"p95", Kind::kNumber}, {"\xc2\xb1 95 %", Kind::kNumber},
                    {"requests in SLO", Kind::kNumber}, {"seeds in SLO", Kind::kNumber}});
-  std::vector<SizeStep> steps = s.steps;
-  std::stable_sort(steps.begin(), steps.end(), [](const SizeStep& a, const SizeStep& b) { return a.replicas < b.replicas; });
-  for (const SizeStep& step : steps)
+  for (const SizeStep& step : steps_by_size(s))
     table.row({fmt::format("{}", step.replicas), HtmlCell(milliseconds(step.p95_latency_ms)).judged(meets_sizing_slo(s, step)),
                milliseconds(step.half_width_ms), percent(step.slo_attainment),
                fmt::format("{} of {}", step.seeds_meeting, step.seeds)},

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "json_value.h"
@@ -160,13 +159,9 @@ Json traffic_data(const Traffic& t) {
 }
 
 Json search_data(const Size& size) {
-  std::map<int, SizeStep> by_size;  // one point per fleet size: the one with the most seeds
-  for (const SizeStep& step : size.steps)
-    if (const auto at = by_size.find(step.replicas); at == by_size.end() || at->second.seeds <= step.seeds)
-      by_size[step.replicas] = step;
   Json n = Json::array(), p95 = Json::array(), half = Json::array(), share = Json::array();
-  for (const auto& [replicas, step] : by_size) {
-    n.push_back(replicas);
+  for (const SizeStep& step : steps_by_size(size)) {
+    n.push_back(step.replicas);
     p95.push_back(num(step.p95_latency_ms));
     half.push_back(num(step.half_width_ms));
     share.push_back(num(step.seeds == 0 ? 0.0 : static_cast<double>(step.seeds_meeting) / step.seeds));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace muster::report {
@@ -107,15 +108,27 @@ int standby_in_zone(const Size& size, std::size_t zone) {
 
 std::string replicas_by_zone(const Size& size) {
   std::string text;
-  for (std::size_t z = 0; z < std::min(size.zones.size(), size.replicas_per_zone.size()); ++z)
+  for (std::size_t z = 0; z < std::min(size.zones.size(), size.replicas_per_zone.size()); ++z) {
     text += fmt::format("{}{} {}", z == 0 ? "" : ", ", size.zones[z], size.replicas_per_zone[z]);
-  return text;
+    if (size.standby > 0) text += fmt::format(" + {}", standby_in_zone(size, z));
+  }
+  return text.empty() || size.standby == 0 ? text : text + " (serving + warm standby)";
 }
 
 std::string confidence_statement(const Size& size) {
   const std::string base =
       fmt::format("{} {}", size.replicas_for_slo, size.replicas_for_slo == 1 ? "replica" : "replicas");
   return size.replicas_at_95 > 0 ? fmt::format("{}; {} at 95 %", base, size.replicas_at_95) : base;
+}
+
+std::vector<SizeStep> steps_by_size(const Size& size) {
+  std::map<int, SizeStep> by_size;
+  for (const SizeStep& step : size.steps)
+    if (const auto at = by_size.find(step.replicas); at == by_size.end() || at->second.seeds <= step.seeds)
+      by_size[step.replicas] = step;
+  std::vector<SizeStep> steps;
+  for (const auto& [replicas, step] : by_size) steps.push_back(step);
+  return steps;
 }
 
 bool meets_sizing_slo(const Size& size, const SizeStep& step) {

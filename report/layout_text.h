@@ -33,8 +33,10 @@ struct Rejected {
 std::vector<Rejected> group_rejected(const std::vector<Candidate>& candidates);
 
 int standby_in_zone(const Size& size, std::size_t zone);  // spread evenly, the first zones get the rest
-std::string replicas_by_zone(const Size& size);           // "a 4, b 4, c 4"
+std::string replicas_by_zone(const Size& size);           // "a 4 + 1, b 4 + 1 (serving + warm standby)"
 std::string confidence_statement(const Size& size);       // "9 replicas; 10 at 95 %"
+// One entry per fleet size that was tried, the one with the most seeds, by size.
+std::vector<SizeStep> steps_by_size(const Size& size);
 bool meets_sizing_slo(const Size& size, const SizeStep& step);
 const Candidate* same_layout(const std::vector<Candidate>& candidates, const Candidate& chosen);
 

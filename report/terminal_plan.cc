@@ -52,8 +52,7 @@ Tone tone_of(std::string_view verdict) {
 }  // namespace
 
 void add_fitting(const std::vector<Candidate>& candidates, const Candidate* chosen, std::size_t limit, Page& page) {
-  Table table({{""},
-               {"GPU"},
+  Table table({{"GPU"},
                {"precision"},
                {"layout"},
                {"GPUs", Align::kRight, 4},
@@ -73,7 +72,7 @@ void add_fitting(const std::vector<Candidate>& candidates, const Candidate* chos
     if (++fitting > limit && !mark) continue;
     const Tone tone = mark ? Tone::kGood : Tone::kPlain;
     const auto cell = [tone](std::string text) { return Cell(std::move(text), tone); };
-    table.row({cell(mark ? "*" : ""), cell(c.gpu), cell(c.precision), cell(layout_label(c)), cell(count(c.gpus)),
+    table.row({cell(c.gpu), cell(c.precision), cell(layout_label(c) + (mark ? " *" : "")), cell(count(c.gpus)),
                cell(number(c.weights_gib)), cell(number(c.kv_gib)), cell(count(static_cast<double>(c.kv_tokens))),
                cell(number(c.max_concurrency)), cell(milliseconds(c.ttft_ms)), cell(milliseconds(c.tpot_ms)),
                cell(number(c.output_tok_s)), cell(number(c.output_tok_s_per_gpu)), cell(or_dash(c.usd_per_mtok, usd))});

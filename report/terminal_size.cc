@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "layout_text.h"
 #include "muster/report/format.h"
@@ -11,7 +12,7 @@
 namespace muster::report {
 namespace {
 
-constexpr std::size_t kFittingShown = 6;
+constexpr std::size_t kFittingShown = 5;
 constexpr std::size_t kRejectedShown = 5;
 constexpr std::size_t kStepsShown = 6;
 
@@ -25,9 +26,8 @@ void add_layouts(const Size& s, Page& page) {
     for (std::size_t i = 0; i < std::min(rejected.size(), kRejectedShown); ++i)
       table.row({rejected[i].gpu, rejected[i].precision, rejected[i].layouts, rejected[i].why});
     page.table(table);
-    if (rejected.size() > kRejectedShown)
-      page.paragraph(fmt::format("and {} more pairs of GPU and precision (report.html has all)",
-                                 rejected.size() - kRejectedShown), Tone::kDim);
+    if (const std::size_t shown = std::min(rejected.size(), kRejectedShown); shown < rejected.size())
+      page.paragraph(fmt::format("{} of {} pairs of GPU and precision; report.html has all", shown, rejected.size()), Tone::kDim);
   }
   page.space();
   const Candidate& c = s.layout;
@@ -56,14 +56,11 @@ void add_speeds(const Size& s, Page& page) {
   page.table(table);
 }
 
-std::vector<SizeStep> steps_around_answer(const Size& s) {  // the ones nearest to the answer, by fleet size
-  std::vector<SizeStep> steps = s.steps;
-  std::stable_sort(steps.begin(), steps.end(), [&](const SizeStep& a, const SizeStep& b) {
-    return std::abs(a.replicas - s.replicas_for_slo) < std::abs(b.replicas - s.replicas_for_slo);
-  });
-  if (steps.size() > kStepsShown) steps.resize(kStepsShown);
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const SizeStep& a, const SizeStep& b) { return a.replicas < b.replicas; });
+// The fleet sizes nearest to the answer: those below matter as much as those above.
+std::vector<SizeStep> steps_around_answer(const Size& s) {
+  std::vector<SizeStep> steps = steps_by_size(s);
+  const auto distance = [&](const SizeStep& step) { return std::abs(step.replicas - s.replicas_for_slo); };
+  while (steps.size() > kStepsShown) steps.erase(distance(steps.front()) > distance(steps.back()) ? steps.begin() : steps.end() - 1);
   return steps;
 }
 
@@ -97,13 +94,13 @@ void add_fleet(const Size& s, Page& page) {
   page.fact("At the peak", confidence_statement(s) +
                                (slo ? fmt::format(" ({} {} {})", slo_label(slo->name), page.at_most(), milliseconds(slo->target_ms)) : ""),
             Tone::kStrong);
-  page.fact("Headroom", fmt::format("{} spare at the peak for bursts and rolling deploys: {} replicas", percent(s.headroom), s.replicas));
-  page.fact("Standby", s.standby == 0 ? "none" : fmt::format("{} warm, loaded and idle{}", s.standby,
-                                    s.zones.empty() ? "" : fmt::format(", in {} zones", s.zones.size())));
+  page.fact("Headroom", fmt::format("{} replicas: {} spare at peak for bursts and rolling deploys", s.replicas,
+                                    percent(s.headroom)));
   page.fact("Zones", replicas_by_zone(s));
+  if (s.standby == 0) page.fact("Standby", "none");
   if (s.zone_loss.requests > 0) {
     const std::optional<double> value = slo ? slo_value(s.zone_loss, slo->name) : std::nullopt;
-    page.fact("Zone loss", fmt::format("at the peak {}: {}{} of requests in it",
+    page.fact("Zone loss", fmt::format("{} at peak: {}{} of requests",
                                        s.zone_loss_meets_slo ? "still meets the SLO" : "MISSES the SLO",
                                        value ? fmt::format("{} {}, ", slo_label(slo->name), milliseconds(*value)) : "",
                                        percent(s.zone_loss.slo_attainment)),

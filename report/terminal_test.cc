@@ -91,7 +91,7 @@ TEST(Terminal, ColourChangesNoText) {
 TEST(Terminal, ASizeAnswersTheSixQuestionsInOrder) {
   const std::string text = terminal(sample::size(), {});
   std::size_t at = 0;
-  for (const char* part : {"\n1. Traffic\n", "\n2. Layout", "\n3. Fleet\n", "9 replicas; 10 at 95 %", "a 4, b 4, c 4",
+  for (const char* part : {"\n1. Traffic\n", "\n2. Layout", "\n3. Fleet\n", "9 replicas; 10 at 95 %", "a 4 + 1, b 4 + 1, c 4 + 1",
                            "still meets the SLO", "\n4. Money\n", "2025-06-01", "\n5. Evidence\n", "N - 1 = 8", "\n6. Answer\n"}) {
     const std::size_t found = text.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << "\n" << text;

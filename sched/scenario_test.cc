@@ -539,5 +539,25 @@ TEST(VllmJump, WithStagesOnlyWhenEverythingThatRunsIsInTheOneStep) {
       .jumps(28, "1");
 }
 
+TEST(VllmJump, AnAbortedPieceIsNotASequenceThatRuns) {
+  Script(two_stages())
+      .arrive(3, {.prompt = 10, .max_tokens = 30})
+      .schedules("3:10p*")
+      .arrive(1, {.prompt = 10, .max_tokens = 30})
+      .arrive(2, {.prompt = 10, .max_tokens = 30})
+      .schedules("1:10p* 2:10p*")
+      .done()
+      .schedules("3:1d")
+      .done()
+      .schedules("1:1d 2:1d")
+      .done()
+      .steps_alike(1)  // 3 is ready
+      .abort(2)        // two pieces are out and two sequences run, but not the same two
+      .steps_alike(1)
+      .done()
+      .schedules("3:1d 1:1d")
+      .steps_alike(28);
+}
+
 }  // namespace
 }  // namespace muster::sched

@@ -1,4 +1,4 @@
-// vLLM V1's scheduler, as its documentation and public source describe it (releases 0.8 to 0.19). The rules:
+// vLLM V1's scheduler, as its documentation and public source describe it. The rules:
 //
 //  1. No prefill or decode phase: a sequence has tokens known and tokens computed, and a step lets the second catch up
 //     with the first. A step has a budget of max_num_batched_tokens.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "muster/core/statistics.h"
 #include "muster/workload/profile.h"
@@ -96,8 +97,8 @@ void fit_lengths(const Trace& trace, Profile& profile) {
   const std::size_t bins = std::clamp<std::size_t>(n / kRequestsPerBin, 1, kBinsMax);
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return trace.requests[a].input_tokens < trace.requests[b].input_tokens;
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(trace.requests[a].input_tokens, a) < std::pair(trace.requests[b].input_tokens, b);
   });
   profile.probabilities.assign(std::begin(kProbabilities), std::end(kProbabilities));
   for (std::size_t bin = 0; bin < bins; ++bin) {

@@ -4,6 +4,7 @@
 
 #include "muster/core/rng.h"
 #include "muster/workload/trace.h"
+#include "sort.h"
 
 namespace muster::workload {
 namespace {
@@ -104,8 +105,7 @@ Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed) {
       out.requests.push_back(r);
     }
   }
-  std::stable_sort(out.requests.begin(), out.requests.end(),
-                   [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+  sort_by_arrival(out.requests);
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "muster/core/text.h"
 #include "muster/files/number.h"
+#include "sort.h"
 
 namespace muster::workload {
 namespace {
@@ -116,8 +117,7 @@ Result<Trace> TraceBuilder::finish() && {
     return fail("{}: no requests; at least one row is needed", trace_.source);
   }
   if (trace_.repaired_order > 0)
-    std::stable_sort(trace_.requests.begin(), trace_.requests.end(),
-                     [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+    sort_by_arrival(trace_.requests);
   if (times_.since_epoch()) {
     const Duration start = trace_.requests.front().arrival;
     for (Request& r : trace_.requests) r.arrival -= start;

@@ -117,7 +117,7 @@ struct SizeStep {  // one fleet size that was tried
   double slo_attainment = 0;
 };
 struct Slo {
-  std::string name;                  // "e2e_p95_ms"
+  std::string name;                  // "<queue_wait|ttft|tpot|e2e>_<mean|p50|p90|p95|p99|max>_ms"
   double target_ms = 0;
   std::optional<double> measured_ms; // at the final size
 };
@@ -144,9 +144,10 @@ struct Size {
   std::string binding;
   std::vector<Relaxation> relax;
   int replicas_at_95 = 0;            // with which 95 % of the seeds meet the SLO
-  std::vector<Slo> slos;
+  std::vector<Slo> slos;             // `steps` is held against e2e_p95_ms, or the first one when there is none
   std::vector<SizeStep> steps;
-  RunMetrics at_n, at_n_minus_1, zone_loss;
+  RunMetrics at_n, at_n_minus_1;     // at the peak, with replicas_for_slo and with one fewer; without requests: not run
+  RunMetrics zone_loss;              // the final fleet, one zone lost at the peak
   bool zone_loss_meets_slo = false;
   Traffic traffic;
   std::vector<PercentileSpeed> speeds;
