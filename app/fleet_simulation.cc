@@ -43,16 +43,16 @@ Result<std::unique_ptr<PreparedPool>> prepare(const PoolSpec& spec, const Catalo
                                              spec.precision, cost::text(pool->deployment.layout), pool->gpu.key, *refusal),
                                  Error::Kind::kNo});
   pool->step.emplace(cost::StepModel::make(pool->deployment));
+  pool->timer = std::make_unique<sim::CostStepTimer>(*pool->step);
   return pool;
 }
 
 sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_zone) {
   const cost::EngineProfile& engine = pool.deployment.engine;
-  const auto or_default = [](int asked, int fallback) { return asked > 0 ? asked : fallback; };
   sim::Scenario s;
-  s.kind.step = &*pool.step;
-  s.kind.limits = {.max_num_batched_tokens = or_default(pool.spec.max_num_batched_tokens, engine.max_num_batched_tokens),
-                   .max_num_seqs = or_default(pool.spec.max_num_seqs, engine.max_num_seqs),
+  s.kind.step = pool.timer.get();
+  s.kind.limits = {.max_num_batched_tokens = cost::max_num_batched_tokens(pool.deployment),
+                   .max_num_seqs = cost::max_num_seqs(pool.deployment),
                    .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
                    .kv_block_tokens = engine.kv_block_tokens,
                    .steps_in_flight_max = pool.step->stages()};

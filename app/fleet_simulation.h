@@ -9,6 +9,7 @@
 #include "fleet_file.h"
 #include "muster/report/results.h"
 #include "muster/sim/simulation.h"
+#include "muster/sim/step_timer.h"
 #include "muster/workload/trace.h"
 
 namespace muster::app {
@@ -21,6 +22,7 @@ struct PreparedPool {
   cost::Deployment deployment;
   cost::MemoryVerdict memory;
   std::optional<cost::StepModel> step;
+  std::unique_ptr<sim::StepTimer> timer;         // the same, as the simulator asks it
 };
 
 // Fails (the answer is no) when the layout is refused or the model does not fit; names what would help.

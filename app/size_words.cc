@@ -13,9 +13,13 @@ namespace {
 std::string seconds_or_ms(double ms) { return ms >= 1000 ? fmt::format("{:.1f} s", ms / 1e3) : fmt::format("{:.0f} ms", ms); }
 
 std::string thousands(double n) {
-  std::string digits = fmt::format("{:.0f}", n);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
+  const std::string digits = fmt::format("{:.0f}", n);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
 }
 
 // A target rounded up to two digits, so that it reads like one: 1234 -> 1300.

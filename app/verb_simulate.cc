@@ -3,6 +3,7 @@
 
 #include "convert.h"
 #include "fleet_simulation.h"
+#include "muster/core/text.h"
 #include "muster/files/lines.h"
 #include "muster/report/html.h"
 #include "muster/report/json.h"

@@ -58,7 +58,8 @@ TEST_F(Csv, Quotes) {
 TEST_F(Csv, ComplainsAboutHeadersAndFieldCounts) {
   EXPECT_THAT(open("").error().message, HasSubstr("the file is empty; a header line is needed"));
   EXPECT_THAT(open("a,b,a\n").error().message, HasSubstr(":1: two columns are named \"a\""));
-  EXPECT_THAT(rows("a,b\n1,2\n1\n")[1][0], HasSubstr(":3: 1 fields found; 2 are needed, as the header has \"a\", \"b\""));
+  EXPECT_THAT(rows("a,b\n1,2\n1\n")[1][0],
+              HasSubstr(":3: 1 fields found; 2 are needed, as the header has \"a\", \"b\""));
   EXPECT_THAT(open("arival_s,b\n")->need("arrival_s").error().message,
               HasSubstr("the column arrival_s is missing (did you mean arival_s?); found \"arival_s\", \"b\""));
 }

@@ -20,10 +20,17 @@ std::int64_t take_multiplier(std::string_view& text) {
   std::int64_t multiplier = 1;
   switch (text.back()) {
     case 'k':
-    case 'K': multiplier = 1'000; break;
-    case 'M': multiplier = 1'000'000; break;
-    case 'G': multiplier = 1'000'000'000; break;
-    default: return 1;
+    case 'K':
+      multiplier = 1'000;
+      break;
+    case 'M':
+      multiplier = 1'000'000;
+      break;
+    case 'G':
+      multiplier = 1'000'000'000;
+      break;
+    default:
+      return 1;
   }
   text.remove_suffix(1);
   return multiplier;
@@ -96,10 +103,18 @@ Result<Node> read_document(const std::string& path) {
   return parse_document(text, path);
 }
 
-bool Node::is_map() const { return value_->kind == Value::Kind::kMap; }
-bool Node::is_list() const { return value_->kind == Value::Kind::kList; }
-bool Node::is_scalar() const { return value_->kind == Value::Kind::kScalar; }
-bool Node::is_null() const { return value_->kind == Value::Kind::kNull; }
+bool Node::is_map() const {
+  return value_->kind == Value::Kind::kMap;
+}
+bool Node::is_list() const {
+  return value_->kind == Value::Kind::kList;
+}
+bool Node::is_scalar() const {
+  return value_->kind == Value::Kind::kScalar;
+}
+bool Node::is_null() const {
+  return value_->kind == Value::Kind::kNull;
+}
 
 std::string Node::where() const {
   std::vector<std::string> steps;
@@ -136,14 +151,20 @@ std::vector<std::pair<std::string, Node>> Node::entries() const {
   return pairs;
 }
 
-std::unexpected<Error> Node::error(std::string_view message) const { return fail("{}: {}", where(), message); }
+std::unexpected<Error> Node::error(std::string_view message) const {
+  return fail("{}: {}", where(), message);
+}
 
 std::string Node::found() const {
   switch (value_->kind) {
-    case Value::Kind::kNull: return "nothing";
-    case Value::Kind::kScalar: return shown(value_->text);
-    case Value::Kind::kList: return "a list";
-    case Value::Kind::kMap: return "a map";
+    case Value::Kind::kNull:
+      return "nothing";
+    case Value::Kind::kScalar:
+      return shown(value_->text);
+    case Value::Kind::kList:
+      return "a list";
+    case Value::Kind::kMap:
+      return "a map";
   }
   return {};
 }

@@ -38,8 +38,7 @@ TEST(Document, RemembersWhereThingsAre) {
   EXPECT_EQ(pool.find("parallel")->find("tp")->where(), "f.yaml:4: pools[0].parallel.tp");
   EXPECT_EQ(pool.find("parallel")->find("tp")->integer().value(), 4);
   EXPECT_EQ(pool.find("rate")->integer().value(), 200000);
-  EXPECT_EQ(pool.find("name")->integer().error().message,
-            "f.yaml:3: pools[0].name: found \"a\"; an integer is needed");
+  EXPECT_EQ(pool.find("name")->integer().error().message, "f.yaml:3: pools[0].name: found \"a\"; an integer is needed");
   EXPECT_EQ(root.find("zones")->text().error().message, "f.yaml:8: zones: found a list; a text is needed");
   EXPECT_FALSE(root.find("pools")->items()[1].find("empty"));
   EXPECT_FALSE(root.find("nothing"));
@@ -63,7 +62,8 @@ TEST(Document, Numbers) {
 }
 
 TEST(Document, JsonIsTheSameWithItsLines) {
-  const std::string_view text = "{\n\t\"a\": 1,\n\t\"b\":{\"c\":[true,\n null, 2.50,\n7\n],\"d\":\"\\ud83d\\ude00\\/x\"}\n}\n";
+  const std::string_view text =
+      "{\n\t\"a\": 1,\n\t\"b\":{\"c\":[true,\n null, 2.50,\n7\n],\"d\":\"\\ud83d\\ude00\\/x\"}\n}\n";
   const Node root = parse(text, "config.json");
   const auto items = root.find("b")->find("c")->items();
   ASSERT_EQ(items.size(), 4u);
@@ -75,7 +75,8 @@ TEST(Document, JsonIsTheSameWithItsLines) {
   EXPECT_EQ(root.find("b")->find("d")->text().value(), "\xF0\x9F\x98\x80/x");
   EXPECT_EQ(parse("{a: 1, b: [x]}").find("a")->integer().value(), 1);  // YAML's flow style
   EXPECT_THAT(error_of("{\"a\": 1,\n \"b\" 2}", "c.json"), HasSubstr("c.json:2: "));
-  EXPECT_THAT(error_of("{\"a\": 1,\n \"a\": 2}", "c.json"), HasSubstr("c.json:2: the key \"a\" was already given on line 1"));
+  EXPECT_THAT(error_of("{\"a\": 1,\n \"a\": 2}", "c.json"),
+              HasSubstr("c.json:2: the key \"a\" was already given on line 1"));
 }
 
 TEST(Document, RefusesWhatCannotBeMeant) {

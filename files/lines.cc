@@ -18,7 +18,7 @@ constexpr std::size_t kChunk = std::size_t{256} << 10;
 class Source {
  public:
   static Result<Source> open(const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     if (::stat(path.c_str(), &status) != 0) return fail("{}: cannot be read: {}", path, std::strerror(errno));
     if (S_ISDIR(status.st_mode)) return fail("{}: is a folder; a file is needed", path);
     errno = 0;
@@ -37,8 +37,7 @@ class Source {
     const char* message = ::gzerror(file_.get(), &code);
     if (count == 0 && code != Z_BUF_ERROR) return std::size_t{0};
     const auto offset = static_cast<std::int64_t>(::gzoffset(file_.get()));
-    if (code == Z_ERRNO)
-      return fail("{}: read error after line {}: {}", path_, line, std::strerror(errno));
+    if (code == Z_ERRNO) return fail("{}: read error after line {}: {}", path_, line, std::strerror(errno));
     if (code == Z_BUF_ERROR)
       return fail("{}: truncated gzip: the data end after line {} (compressed byte {}) before the stream does", path_,
                   line, offset);
@@ -109,9 +108,15 @@ Result<bool> LineReader::next(std::string_view& line) {
   }
 }
 
-std::uint64_t LineReader::line_number() const { return state_->line; }
-const std::string& LineReader::path() const { return state_->source.path(); }
-std::string LineReader::where() const { return fmt::format("{}:{}", path(), line_number()); }
+std::uint64_t LineReader::line_number() const {
+  return state_->line;
+}
+const std::string& LineReader::path() const {
+  return state_->source.path();
+}
+std::string LineReader::where() const {
+  return fmt::format("{}:{}", path(), line_number());
+}
 
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
   MUSTER_TRY(Source source, Source::open(path));

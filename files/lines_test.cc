@@ -101,8 +101,8 @@ TEST_F(Lines, TruncatedGzipIsAnErrorThatSaysWhere) {
   std::string text;
   for (int i = 0; i < 50000; ++i) text += std::to_string(i * 7919) + "\n";
   const std::string whole = bytes_of(put_gzip("t.gz", text));
-  for (const std::size_t keep : {std::size_t{2}, std::size_t{5}, std::size_t{12}, whole.size() / 2, whole.size() - 8,
-                                 whole.size() - 1}) {
+  for (const std::size_t keep :
+       {std::size_t{2}, std::size_t{5}, std::size_t{12}, whole.size() / 2, whole.size() - 8, whole.size() - 1}) {
     SCOPED_TRACE(keep);
     std::string error;
     all_lines(put("cut.gz", whole.substr(0, keep)), &error);

@@ -29,9 +29,15 @@ std::optional<Node> MapReader::take(std::string_view key, bool needed) {
   return value;
 }
 
-std::optional<Node> MapReader::child(std::string_view key) { return take(key, false); }
-std::optional<Node> MapReader::required_child(std::string_view key) { return take(key, true); }
-void MapReader::ignore(std::string_view key) { known_.emplace_back(key); }
+std::optional<Node> MapReader::child(std::string_view key) {
+  return take(key, false);
+}
+std::optional<Node> MapReader::required_child(std::string_view key) {
+  return take(key, true);
+}
+void MapReader::ignore(std::string_view key) {
+  known_.emplace_back(key);
+}
 
 Result<void> MapReader::finish() {
   if (error_) return std::unexpected(*error_);

@@ -9,7 +9,8 @@ namespace muster::files {
 namespace {
 
 constexpr std::size_t kDepthMax = 64;
-constexpr std::size_t kCopiesMax = 1'000'000;  // what aliases may unfold to: "billion laughs" files must not fill memory
+constexpr std::size_t kCopiesMax =
+    1'000'000;  // what aliases may unfold to: "billion laughs" files must not fill memory
 
 }  // namespace
 
@@ -51,7 +52,9 @@ Node::Value* Tree::add(Value::Kind kind, int line, std::size_t anchor) {
   return &value;
 }
 
-void Tree::null(int line, std::size_t anchor) { add(Value::Kind::kNull, line, anchor); }
+void Tree::null(int line, std::size_t anchor) {
+  add(Value::Kind::kNull, line, anchor);
+}
 
 void Tree::scalar(int line, std::string text, std::size_t anchor) {
   if (waits_for_key())
@@ -60,8 +63,12 @@ void Tree::scalar(int line, std::string text, std::size_t anchor) {
     add(Value::Kind::kScalar, line, anchor)->text = std::move(text);
 }
 
-void Tree::begin_list(int line, std::size_t anchor) { add(Value::Kind::kList, line, anchor); }
-void Tree::begin_map(int line, std::size_t anchor) { add(Value::Kind::kMap, line, anchor); }
+void Tree::begin_list(int line, std::size_t anchor) {
+  add(Value::Kind::kList, line, anchor);
+}
+void Tree::begin_map(int line, std::size_t anchor) {
+  add(Value::Kind::kMap, line, anchor);
+}
 
 void Tree::end() {
   Value& value = *stack_.back();

@@ -19,14 +19,14 @@ struct Node::Value {
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
   int line = 1;
-  std::string text;                             // of a scalar
-  std::vector<std::string> keys;                // of a map, in file order
-  std::vector<Value*> children;                 // of a list or a map, in file order
-  std::vector<std::uint32_t> sorted;            // of a map: indices of keys in the order of their text
-  const Value* parent = nullptr;                // null for the root
-  std::size_t place = 0;                        // index in parent->children
+  std::string text;                   // of a scalar
+  std::vector<std::string> keys;      // of a map, in file order
+  std::vector<Value*> children;       // of a list or a map, in file order
+  std::vector<std::uint32_t> sorted;  // of a map: indices of keys in the order of their text
+  const Value* parent = nullptr;      // null for the root
+  std::size_t place = 0;              // index in parent->children
   const std::string* file = nullptr;
-  bool open = true;                             // a list or map whose end has not come yet
+  bool open = true;  // a list or map whose end has not come yet
 };
 
 // Builds one document from events in file order. Each call may throw Tree::Refused, which the parsers pass on to
@@ -47,8 +47,8 @@ class Tree {
   void scalar(int line, std::string text, std::size_t anchor);  // or the key that a map waits for
   void begin_list(int line, std::size_t anchor);
   void begin_map(int line, std::size_t anchor);
-  void end();                                                   // of the innermost list or map
-  void alias(int line, std::size_t anchor);                     // a copy of the value with that anchor
+  void end();                                // of the innermost list or map
+  void alias(int line, std::size_t anchor);  // a copy of the value with that anchor
 
   bool complete() const { return root_ != nullptr && stack_.empty(); }
   const std::string& file() const { return file_; }
@@ -66,11 +66,11 @@ class Tree {
   bool waits_for_key() const;
 
   std::string file_;
-  std::deque<Value> values_;         // addresses stay
+  std::deque<Value> values_;  // addresses stay
   Value* root_ = nullptr;
-  std::vector<Value*> stack_;        // open lists and maps
+  std::vector<Value*> stack_;  // open lists and maps
   std::map<std::size_t, Value*> anchors_;
-  std::size_t copied_ = 0;           // values made by aliases
+  std::size_t copied_ = 0;  // values made by aliases
 };
 
 // Each fills `tree` or throws (Tree::Refused or the library's own exceptions). JSON returns false where the text is not

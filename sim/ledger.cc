@@ -3,7 +3,9 @@
 namespace muster::sim {
 
 Ledger::Ledger(const Scenario& scenario)
-    : scenario_(scenario), entries_(scenario.trace->requests.size()), classes_(scenario.classes.size()) {}
+    : scenario_(scenario), entries_(scenario.trace->requests.size()), classes_(scenario.classes.size()) {
+  if (scenario.closed_loop_users > 0) own_arrivals_.assign(entries_.size(), kNever);
+}
 
 std::uint32_t Ledger::class_of(RequestId id) const {
   return scenario_.class_of_tenant.empty() ? 0 : scenario_.class_of_tenant[request(id).tenant];

@@ -21,7 +21,10 @@ class Ledger {
 
   const workload::Request& request(RequestId id) const { return scenario_.trace->requests[id.value]; }
   std::uint32_t class_of(RequestId id) const;
-  Instant arrival(RequestId id) const { return Instant(request(id).arrival); }
+  Instant arrival(RequestId id) const {
+    return own_arrivals_.empty() ? Instant(request(id).arrival) : own_arrivals_[id.value];
+  }
+  void set_arrival(RequestId id, Instant at) { own_arrivals_[id.value] = at; }  // closed loop only
   std::int32_t emitted(RequestId id) const { return entries_[id.value].emitted; }
 
   void arrive(RequestId id);
@@ -74,11 +77,14 @@ class Ledger {
     std::uint16_t preemptions = 0;
     Stage stage = Stage::kToCome;
   };
-  bool counts(RequestId id) const { return request(id).arrival >= scenario_.warm_up; }
+  bool counts(RequestId id) const {
+    return id.value >= scenario_.warm_up_requests && arrival(id) >= Instant(scenario_.warm_up);
+  }
   RequestRecord record(RequestId id) const;
 
   const Scenario& scenario_;
   std::vector<Entry> entries_;  // [requests of the trace]
+  std::vector<Instant> own_arrivals_;  // [requests]; empty: those of the trace (open loop)
   std::vector<ClassOutcome> classes_;
   std::uint64_t arrived_ = 0, completed_ = 0, rejected_ = 0, preemptions_ = 0;
   std::uint64_t not_started_ = 0;  // arrived, not rejected, not yet scheduled for the first time

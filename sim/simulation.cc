@@ -64,6 +64,9 @@ class Simulation {
   void on_replica_events();
   void on_fleet_event();
   bool on_arrivals();
+  bool closed_loop() const { return scenario_.closed_loop_users > 0; }
+  Instant next_arrival_at() const;
+  void answered();
   void on_sample();
 
   policy::RequestInfo describe(RequestId id) const;
@@ -87,6 +90,7 @@ class Simulation {
   policy::MinTree events_;           // [source] ns; see above
   Instant now_{};
   std::uint32_t next_arrival_ = 0;  // index into the trace
+  std::uint32_t users_idle_ = 0;    // closed loop: users who send their next request now
   std::uint32_t sampled_arrivals_ = 0;
   std::vector<std::uint32_t> touched_;  // replicas to start at the end of this instant, each once
   std::vector<char> is_touched_;        // [replica]
@@ -124,7 +128,8 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
       fleet_.on_replica_ready(now_, ReplicaId(i), ZoneId(scenario.replicas[i].zone), actions_);
   set_event(fleet_source(), lifecycle_.next_event());
   set_event(sample_source(), sampler_.next());
-  if (!scenario.trace->requests.empty()) set_event(arrival_source(), ledger_.arrival(RequestId(0)));
+  users_idle_ = scenario.closed_loop_users;
+  set_event(arrival_source(), next_arrival_at());
 }
 
 Outcome Simulation::run() {
@@ -174,6 +179,7 @@ void Simulation::on_replica_events() {
   }
   for (const auto& [id, replica] : completions_) {
     ledger_.complete(id, now_);
+    answered();
     fleet_.on_finished(now_, id, replica, actions_);
     perform_actions();
   }
@@ -209,21 +215,38 @@ void Simulation::on_fleet_event() {
   perform_actions();
 }
 
+// When the next request comes; Instant::max() if none does, as far as is known now.
+Instant Simulation::next_arrival_at() const {
+  if (next_arrival_ >= scenario_.trace->requests.size()) return Instant::max();
+  if (closed_loop()) return users_idle_ > 0 ? now_ : Instant::max();
+  return Instant(scenario_.trace->requests[next_arrival_].arrival);
+}
+
+// A request is answered: in a closed loop its user goes on.
+void Simulation::answered() {
+  if (!closed_loop()) return;
+  ++users_idle_;
+  set_event(arrival_source(), next_arrival_at());
+}
+
 // All arrivals of this instant. False: the caller gave up.
 bool Simulation::on_arrivals() {
-  const std::vector<workload::Request>& requests = scenario_.trace->requests;
-  const auto total = static_cast<std::uint32_t>(requests.size());
+  const auto total = static_cast<std::uint32_t>(scenario_.trace->requests.size());
   const std::uint32_t progress_every = std::max(total / 200, 1u);
   bool go_on = true;
-  while (next_arrival_ < total && Instant(requests[next_arrival_].arrival) == now_) {
+  while (next_arrival_ < total && next_arrival_at() == now_) {
     const RequestId id(next_arrival_++);
+    if (closed_loop()) {
+      ledger_.set_arrival(id, now_);
+      --users_idle_;
+    }
     ledger_.arrive(id);
     fleet_.on_arrival(now_, describe(id), false, actions_);
     perform_actions();
     if (progress_ && next_arrival_ % progress_every == 0)
       go_on = go_on && progress_(static_cast<double>(next_arrival_) / static_cast<double>(total));
   }
-  set_event(arrival_source(), next_arrival_ < total ? Instant(requests[next_arrival_].arrival) : Instant::max());
+  set_event(arrival_source(), next_arrival_at());
   return go_on;
 }
 
@@ -267,10 +290,12 @@ void Simulation::perform_actions() {
   // A replica that turns a request down makes room, so performing an action may add others.
   for (std::size_t i = 0; i < actions_.size(); ++i) {
     const policy::Action action = actions_[i];
-    if (action.kind == policy::Action::Kind::kRefuse)
+    if (action.kind == policy::Action::Kind::kRefuse) {
       ledger_.reject(action.request);
-    else
+      answered();
+    } else {
       dispatch(action.request, action.replica.value);
+    }
   }
   actions_.clear();
 }
@@ -287,6 +312,7 @@ void Simulation::dispatch(RequestId id, std::uint32_t replica) {
   touch(replica);
   if (accepted) return;
   ledger_.reject(id);
+  answered();
   fleet_.on_finished(now_, id, ReplicaId(replica), actions_);
 }
 

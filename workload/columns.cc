@@ -16,18 +16,29 @@ struct TimeName {
 };
 
 // In order of preference. arrived_at is Vidur's, arrival_time_ns LLMServingSim's.
-constexpr TimeName kTimes[] = {
-    {"arrival_s", 9},    {"arrival_ms", 6},   {"arrival_us", 3},   {"arrival_ns", 0},          {"arrival_time_ns", 0},
-    {"timestamp_s", 9},  {"timestamp_ms", 6}, {"timestamp_us", 3}, {"timestamp_ns", 0},        {"arrival_time_ms", 6},
-    {"arrival_time_s", 9}, {"arrived_at", 9}, {"arrival_time", std::nullopt}, {"arrival", std::nullopt},
-    {"timestamp", std::nullopt}, {"time", std::nullopt}};
+constexpr TimeName kTimes[] = {{"arrival_s", 9},
+                               {"arrival_ms", 6},
+                               {"arrival_us", 3},
+                               {"arrival_ns", 0},
+                               {"arrival_time_ns", 0},
+                               {"timestamp_s", 9},
+                               {"timestamp_ms", 6},
+                               {"timestamp_us", 3},
+                               {"timestamp_ns", 0},
+                               {"arrival_time_ms", 6},
+                               {"arrival_time_s", 9},
+                               {"arrived_at", 9},
+                               {"arrival_time", std::nullopt},
+                               {"arrival", std::nullopt},
+                               {"timestamp", std::nullopt},
+                               {"time", std::nullopt}};
 
 // Azure, BurstGPT, Mooncake, Vidur, LLMServingSim and OpenAI usage names among them.
-constexpr std::string_view kInputs[] = {"input_tokens",  "prompt_tokens",  "input_length",       "isl",        "input_len",
-                                        "prompt_len",    "prompt_length",  "num_prefill_tokens", "input_toks", "contexttokens",
-                                        "context_tokens", "request_tokens"};
-constexpr std::string_view kOutputs[] = {"output_tokens",    "completion_tokens", "output_length",     "osl",
-                                         "output_len",       "completion_length", "num_decode_tokens", "output_toks",
+constexpr std::string_view kInputs[] = {"input_tokens", "prompt_tokens", "input_length",   "isl",
+                                        "input_len",    "prompt_len",    "prompt_length",  "num_prefill_tokens",
+                                        "input_toks",   "contexttokens", "context_tokens", "request_tokens"};
+constexpr std::string_view kOutputs[] = {"output_tokens",   "completion_tokens", "output_length",     "osl",
+                                         "output_len",      "completion_length", "num_decode_tokens", "output_toks",
                                          "generatedtokens", "generated_tokens",  "response_tokens"};
 
 // "Request tokens" and "request-tokens" are request_tokens.

@@ -18,11 +18,11 @@ struct Columns {
   std::size_t output = 0;
   std::optional<std::size_t> blocks;  // hash_ids
   std::optional<std::size_t> tenant;
-  std::optional<int> time_exponent;   // unit of the arrival in ns: 9 for seconds ... 0; nullopt: the values tell
+  std::optional<int> time_exponent;  // unit of the arrival in ns: 9 for seconds ... 0; nullopt: the values tell
 };
 
-// Assigns the columns of `names`. `json`: JSON Lines keys rather than a CSV header. Fails with the names found and those
-// needed, and says so where the file is known to be a table of something else (rates, lengths without arrivals).
+// Assigns the columns of `names`. `json`: JSON Lines keys rather than a CSV header. Fails with the names found and
+// those needed, and says so where the file is known to be a table of something else (rates, lengths without arrivals).
 Result<Columns> assign_columns(const std::vector<std::string>& names, bool json, const std::string& where);
 
 }  // namespace muster::workload

@@ -13,12 +13,15 @@ namespace muster::workload {
 namespace {
 
 constexpr std::string_view kValid[] = {
-    "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n",
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 "
+    "18:15:50.9951690,396,109\n",
     "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [0, 1]}\n"
     "{\"timestamp\": 9, \"input_length\": 70, \"output_length\": 50, \"hash_ids\": [0]}\n",
-    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,GPT,472,18,490,\"a, \"\"b\"\"\"\n9,GPT,4,0,4,x\n",
+    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,GPT,472,18,490,\"a, "
+    "\"\"b\"\"\"\n9,GPT,4,0,4,x\n",
     "arrival_s,input_tokens,output_tokens,hash_ids,tenant\n0.5,3,4,1 2 3,a\n1e-3,5,6,,b\n",
-    "{\"arrival_s\": 1.5e0, \"isl\": 3, \"osl\": 4, \"tenant\": \"x\\u0041\"}\n{\"osl\": 4, \"isl\": 2, \"arrival_s\": 2}\n"};
+    "{\"arrival_s\": 1.5e0, \"isl\": 3, \"osl\": 4, \"tenant\": \"x\\u0041\"}\n{\"osl\": 4, \"isl\": 2, \"arrival_s\": "
+    "2}\n"};
 
 std::string mutate(std::string text, Rng& rng) {
   constexpr std::string_view kSpecial = ",\"\n\r{}[]:-+.eE0123456789 \t\\";
@@ -26,10 +29,17 @@ std::string mutate(std::string text, Rng& rng) {
     const std::size_t at = rng.below(text.size());
     const char c = rng.below(3) == 0 ? static_cast<char>(rng.below(256)) : kSpecial[rng.below(kSpecial.size())];
     switch (rng.below(5)) {
-      case 0: text.erase(at, 1 + rng.below(8)); break;
-      case 1: text.insert(at, 1, c); break;
-      case 2: text.insert(at, text.substr(at, rng.below(30))); break;  // a stutter
-      default: text[at] = c;
+      case 0:
+        text.erase(at, 1 + rng.below(8));
+        break;
+      case 1:
+        text.insert(at, 1, c);
+        break;
+      case 2:
+        text.insert(at, text.substr(at, rng.below(30)));
+        break;  // a stutter
+      default:
+        text[at] = c;
     }
   }
   return text;

@@ -12,12 +12,14 @@ namespace muster::workload {
 namespace {
 
 // Closer together where lengths have their long tails.
-constexpr double kProbabilities[] = {0,   0.02, 0.05, 0.1,  0.2,  0.3,  0.4,  0.5,   0.6,  0.7,
+constexpr double kProbabilities[] = {0,   0.02, 0.05, 0.1,  0.2,  0.3,  0.4,   0.5,   0.6, 0.7,
                                      0.8, 0.9,  0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 1};
 constexpr std::size_t kBinsMax = 8;
 constexpr std::size_t kRequestsPerBin = 50;
 
-double rounded(double x, double to) { return std::round(x / to) * to; }
+double rounded(double x, double to) {
+  return std::round(x / to) * to;
+}
 
 // Rounds to `digits` significant digits, so that a profile is short to read and survives its own file exactly.
 double significant(double x, int digits) {

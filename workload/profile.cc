@@ -57,8 +57,10 @@ std::string problem_of(const Profile& p) {
     return fmt::format("rate_window_s is {}; 1e-6 to 1e7 is needed", p.rate_window_s);
   if (!(p.interarrival_cv >= 0) || p.interarrival_cv > 1000)
     return fmt::format("interarrival_cv is {}; 0 to 1000 is needed", p.interarrival_cv);
-  if (!(p.on_share > 0) || p.on_share > 1) return fmt::format("on_share is {}; over 0 and up to 1 is needed", p.on_share);
-  if (!(p.burst_s > 0) || p.burst_s > 1e7) return fmt::format("burst_s is {}; over 0 and up to 1e7 is needed", p.burst_s);
+  if (!(p.on_share > 0) || p.on_share > 1)
+    return fmt::format("on_share is {}; over 0 and up to 1 is needed", p.on_share);
+  if (!(p.burst_s > 0) || p.burst_s > 1e7)
+    return fmt::format("burst_s is {}; over 0 and up to 1e7 is needed", p.burst_s);
   if (p.probabilities.size() < 2 || p.probabilities.front() != 0 || p.probabilities.back() != 1)
     return "probabilities must begin with 0 and end with 1";
   for (std::size_t i = 1; i < p.probabilities.size(); ++i)
@@ -110,8 +112,8 @@ Result<Profile> from_document(const files::Node& root) {
   if (const std::string problem = problem_of(profile); !problem.empty()) return root.error(problem);
   const std::vector<files::Node> items = bins->items();
   if (items.empty() || items.size() > kBinsMax)
-    return bins->error(fmt::format("found {} bins in {}; a list of 1 to {} is needed", items.size(), bins->found(),
-                                   kBinsMax));
+    return bins->error(
+        fmt::format("found {} bins in {}; a list of 1 to {} is needed", items.size(), bins->found(), kBinsMax));
   for (const files::Node& item : items) {
     MUSTER_TRY(LengthBin bin, read_bin(item, profile));
     profile.bins.push_back(std::move(bin));
@@ -129,16 +131,20 @@ std::optional<Arrivals> parse_arrivals(std::string_view text) {
 
 std::string_view name(Arrivals arrivals) {
   switch (arrivals) {
-    case Arrivals::kPoisson: return "poisson";
-    case Arrivals::kGamma: return "gamma";
-    case Arrivals::kOnOff: return "on-off";
+    case Arrivals::kPoisson:
+      return "poisson";
+    case Arrivals::kGamma:
+      return "gamma";
+    case Arrivals::kOnOff:
+      return "on-off";
   }
   return "";
 }
 
 double Profile::mean_rate_rps() const {
   if (rate_curve_rps.empty()) return 0;
-  return std::accumulate(rate_curve_rps.begin(), rate_curve_rps.end(), 0.0) / static_cast<double>(rate_curve_rps.size());
+  return std::accumulate(rate_curve_rps.begin(), rate_curve_rps.end(), 0.0) /
+         static_cast<double>(rate_curve_rps.size());
 }
 
 double Profile::peak_rate_rps() const {

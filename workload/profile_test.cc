@@ -112,7 +112,8 @@ TEST(Synthesise, HonoursTheRateCurveInEveryWindow) {
     const Profile profile = small_profile();
     std::vector<Moments> counts(8);
     for (std::uint64_t run = 0; run < 3000; ++run) {
-      const Trace trace = synthesise(profile, {.arrivals = arrivals, .scale = 0.5, .duration = 80s, .run = run}).value();
+      const Trace trace =
+          synthesise(profile, {.arrivals = arrivals, .scale = 0.5, .duration = 80s, .run = run}).value();
       std::vector<double> in_window(8, 0);
       for (const Request& r : trace.requests) ++in_window[static_cast<std::size_t>(to_seconds(r.arrival) / 10)];
       for (std::size_t i = 0; i < 8; ++i) counts[i].add(in_window[i]);
@@ -197,7 +198,8 @@ TEST(Synthesise, RefusesSenselessOptions) {
   EXPECT_THAT(synthesise(profile, {.duration = -1s}).error().message, HasSubstr("the duration is -1 s"));
   EXPECT_THAT(synthesise(profile, {.constant_rate_rps = std::nan("")}).error().message, HasSubstr("the rate is nan"));
   EXPECT_THAT(synthesise(profile, {.scale = 1e12}).error().message, HasSubstr("would make about"));
-  EXPECT_THAT(synthesise(profile, {.scale = 1, .requests_max = 10}).error().message, HasSubstr("at most 10 are allowed"));
+  EXPECT_THAT(synthesise(profile, {.scale = 1, .requests_max = 10}).error().message,
+              HasSubstr("at most 10 are allowed"));
 }
 
 struct Example {
@@ -260,8 +262,8 @@ TEST(SharedTraces, SynthesisIsLikeTheOriginal) {
     const auto near = [](double is, double was) { EXPECT_NEAR(is, was, std::max(4.0, 0.06 * was)); };
     for (const auto part : {&TraceStatistics::input, &TraceStatistics::output, &TraceStatistics::context}) {
       EXPECT_NEAR((made.*part).mean, (original.*part).mean, 0.04 * (original.*part).mean);
-      for (const auto p : {&LengthStatistics::p10, &LengthStatistics::p50, &LengthStatistics::p90, &LengthStatistics::p95,
-                           &LengthStatistics::p99})
+      for (const auto p : {&LengthStatistics::p10, &LengthStatistics::p50, &LengthStatistics::p90,
+                           &LengthStatistics::p95, &LengthStatistics::p99})
         near(made.*part.*p, original.*part.*p);
     }
   }

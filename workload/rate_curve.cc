@@ -46,8 +46,7 @@ std::vector<double> measured_rates(const Trace& trace, double window_s) {
     const double t = to_seconds(r.arrival - trace.requests.front().arrival);
     rates[std::min(static_cast<std::size_t>(t / window_s), windows - 1)] += 1;
   }
-  for (std::size_t i = 0; i < windows; ++i)
-    rates[i] /= std::min(window_s, span_s - static_cast<double>(i) * window_s);
+  for (std::size_t i = 0; i < windows; ++i) rates[i] /= std::min(window_s, span_s - static_cast<double>(i) * window_s);
   return rates;
 }
 

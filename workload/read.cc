@@ -125,11 +125,16 @@ Result<Format> recognise(const std::string& path) {
 
 std::string_view name(Format format) {
   switch (format) {
-    case Format::kAzure: return "Azure CSV";
-    case Format::kMooncake: return "Mooncake JSONL";
-    case Format::kBurstGpt: return "BurstGPT CSV";
-    case Format::kCsv: return "CSV";
-    case Format::kJsonl: return "JSONL";
+    case Format::kAzure:
+      return "Azure CSV";
+    case Format::kMooncake:
+      return "Mooncake JSONL";
+    case Format::kBurstGpt:
+      return "BurstGPT CSV";
+    case Format::kCsv:
+      return "CSV";
+    case Format::kJsonl:
+      return "JSONL";
   }
   return "";
 }

@@ -56,7 +56,8 @@ TEST_F(ReadTrace, MooncakeJsonLines) {
   const std::string_view text =
       "{\"timestamp\": 0, \"input_length\": 1300, \"output_length\": 500, \"hash_ids\": [0, 1, 2]}\n"
       "\n"
-      "{\"timestamp\": 27482, \"input_length\": 700, \"output_length\": 490, \"hash_ids\": [0, 18446744073709551615]}\n";
+      "{\"timestamp\": 27482, \"input_length\": 700, \"output_length\": 490, \"hash_ids\": [0, "
+      "18446744073709551615]}\n";
   EXPECT_EQ(recognise(put("mooncake", text)).value(), Format::kMooncake);
   const Trace trace = read(text);
   EXPECT_THAT(rows(trace), ElementsAre("0/1300/500", "27482/700/490"));
@@ -139,7 +140,8 @@ TEST_F(ReadTrace, SaysWhereAndWhatIsWrongInCsv) {
   const std::string header = "arrival_s,input_tokens,output_tokens\n0,1,1\n";
   EXPECT_THAT(error(header + "1,-5,1\n"), HasSubstr(":3: column input_tokens: found \"-5\"; an integer from 0 to"));
   EXPECT_THAT(error(header + "1,5,99999999\n"), HasSubstr(":3: column output_tokens: found \"99999999\""));
-  EXPECT_THAT(error(header + "nan,5,1\n"), HasSubstr(":3: column arrival_s: found \"nan\"; a finite time of 0 or more"));
+  EXPECT_THAT(error(header + "nan,5,1\n"),
+              HasSubstr(":3: column arrival_s: found \"nan\"; a finite time of 0 or more"));
   EXPECT_THAT(error(header + "-1,5,1\n"), HasSubstr(":3: column arrival_s: found \"-1\""));
   EXPECT_THAT(error(header + "1e300,5,1\n"), HasSubstr(":3: column arrival_s: found \"1e300\""));
   EXPECT_THAT(error(header + "1,5.5,1\n"), HasSubstr(":3: column input_tokens: found \"5.5\""));
@@ -152,7 +154,8 @@ TEST_F(ReadTrace, SaysWhereAndWhatIsWrongInCsv) {
 
 TEST_F(ReadTrace, SaysWhereAndWhatIsWrongInJsonLines) {
   const std::string good = "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1}\n";
-  EXPECT_THAT(error(good + "{\"timestamp\": 0, \"input_length\": 1}\n"), HasSubstr(":2: the key `output_length` is missing"));
+  EXPECT_THAT(error(good + "{\"timestamp\": 0, \"input_length\": 1}\n"),
+              HasSubstr(":2: the key `output_length` is missing"));
   EXPECT_THAT(error(good + "{\"timestamp\": 0, \"input_length\": null, \"output_length\": 1}\n"),
               HasSubstr(":2: the key `input_length` is missing"));
   EXPECT_THAT(error(good + "{\"timestamp\": 0, \"input_length\": -1, \"output_length\": 1}\n"),
@@ -162,7 +165,8 @@ TEST_F(ReadTrace, SaysWhereAndWhatIsWrongInJsonLines) {
   EXPECT_THAT(error(good + "{\"timestamp\": NaN, \"input_length\": 1, \"output_length\": 1}\n"),
               HasSubstr(":2: not a JSON object: "));
   EXPECT_THAT(error(good + "7\n"), HasSubstr(":2: one JSON object per line is needed"));
-  EXPECT_THAT(error("{\"a\": 1}\n"), AllOf(HasSubstr(":1: not a trace of requests"), HasSubstr("The keys found: \"a\"")));
+  EXPECT_THAT(error("{\"a\": 1}\n"),
+              AllOf(HasSubstr(":1: not a trace of requests"), HasSubstr("The keys found: \"a\"")));
   EXPECT_THAT(error("[{\"timestamp\": 0}]"), HasSubstr("JSON Lines (one object per line) or CSV is needed"));
 }
 

@@ -9,9 +9,9 @@
 namespace muster::workload {
 namespace {
 
-constexpr std::size_t kNeighbours = 8;      // the local gap is taken over so many requests on each side
-constexpr double kJitterGaps = 4;           // jitter in local mean gaps
-constexpr double kJitterMaxS = 30;          // half of a window of the usual rate curve
+constexpr std::size_t kNeighbours = 8;  // the local gap is taken over so many requests on each side
+constexpr double kJitterGaps = 4;       // jitter in local mean gaps
+constexpr double kJitterMaxS = 30;      // half of a window of the usual rate curve
 constexpr double kJitterMaxOfSpan = 0.05;
 
 // How far a copy of each request may move, in seconds.
@@ -77,8 +77,8 @@ Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed) {
     return fail("{} prefix blocks times {} are more than 2^32", trace.block_ids.size(), factor);
 
   const auto whole = static_cast<std::size_t>(factor);
-  const auto share = static_cast<std::size_t>(
-      std::llround((factor - static_cast<double>(whole)) * static_cast<double>(n)));
+  const auto share =
+      static_cast<std::size_t>(std::llround((factor - static_cast<double>(whole)) * static_cast<double>(n)));
   Rng jitter_rng = Rng::stream(seed, 0, "scale-jitter");
   Rng share_rng = Rng::stream(seed, 0, "scale-share");
   const std::vector<bool> in_share = choose(n, share, share_rng);

@@ -73,10 +73,11 @@ TEST(Statistics, PeakAgreesWithTheSlowWay) {
     const TraceStatistics s = statistics(trace, 10s);
     std::size_t most = 0;
     for (const Request& a : trace.requests)
-      most = std::max(most, static_cast<std::size_t>(std::count_if(
-                                trace.requests.begin(), trace.requests.end(), [&](const Request& b) {
-                                  return b.arrival >= a.arrival && b.arrival < a.arrival + from_seconds(s.peak_window_s);
-                                })));
+      most = std::max(
+          most,
+          static_cast<std::size_t>(std::count_if(trace.requests.begin(), trace.requests.end(), [&](const Request& b) {
+            return b.arrival >= a.arrival && b.arrival < a.arrival + from_seconds(s.peak_window_s);
+          })));
     EXPECT_DOUBLE_EQ(s.peak_rate_rps, static_cast<double>(most) / s.peak_window_s);
   }
 }
@@ -91,7 +92,9 @@ TEST(Quantile, InterpolatesBetweenRanks) {
   EXPECT_EQ(interpolated_quantile(span.first(1), 0.3), 1);
 }
 
-double number(std::string_view text) { return std::stod(std::string(trim(text))); }
+double number(std::string_view text) {
+  return std::stod(std::string(trim(text)));
+}
 
 void expect_percentiles(const LengthStatistics& s, std::string_view published) {
   const auto values = split(trim(published), '/');
@@ -134,7 +137,8 @@ TEST(SharedTraces, PrefixReuseOfMooncakeIsAsPublished) {
   const Trace trace = read_trace(conversation).value();
   EXPECT_EQ(trace.block_tokens, 512);
   EXPECT_NEAR(statistics(trace, 300s).prefix_reuse, 0.366, 0.0005);
-  EXPECT_NEAR(statistics(read_trace(shared_trace("mooncake_synthetic.csv.gz")).value(), 300s).prefix_reuse, 0.640, 0.0005);
+  EXPECT_NEAR(statistics(read_trace(shared_trace("mooncake_synthetic.csv.gz")).value(), 300s).prefix_reuse, 0.640,
+              0.0005);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace muster::workload {
 namespace {
 
-constexpr double kWindowsMax = 1e7;   // of a repeated rate curve
-constexpr double kPeriodsMax = 1e9;   // on and off periods of one trace
+constexpr double kWindowsMax = 1e7;  // of a repeated rate curve
+constexpr double kPeriodsMax = 1e9;  // on and off periods of one trace
 
 // Gaps of mean 1 and coefficient of variation cv, the process running since for ever when the trace begins.
 class Renewal {
@@ -18,9 +18,7 @@ class Renewal {
 
   // From the beginning to the first point: a uniform part of a gap drawn by its length (inspection paradox), so that
   // the expected count of any stretch is its length. A gamma gap drawn by its length is gamma of shape + 1.
-  double first(Rng& rng) const {
-    return rng.uniform() * (shape_ > 0 ? rng.gamma(shape_ + 1, 1 / shape_) : 1);
-  }
+  double first(Rng& rng) const { return rng.uniform() * (shape_ > 0 ? rng.gamma(shape_ + 1, 1 / shape_) : 1); }
   double next(Rng& rng) const { return shape_ > 0 ? rng.gamma(shape_, 1 / shape_) : 1; }
 
  private:
@@ -103,7 +101,9 @@ bool on_off_arrivals(const RateCurve& curve, OnOff bursts, double duration_s, Rn
   return true;
 }
 
-bool positive(double x) { return std::isfinite(x) && x > 0; }
+bool positive(double x) {
+  return std::isfinite(x) && x > 0;
+}
 
 Result<void> check_options(const Profile& profile, const SynthesisOptions& options, double duration_s) {
   if (!positive(options.scale)) return fail("the scale is {}; a number over 0 is needed", options.scale);
@@ -143,8 +143,8 @@ Result<Trace> synthesise(const Profile& profile, const SynthesisOptions& options
     fits = on_off_arrivals(curve, {.share = profile.on_share, .on_s = profile.burst_s}, duration_s,
                            Rng::stream(options.seed, options.run, "bursts"), arrivals, collector);
   else
-    fits = renewal_arrivals(curve, Renewal(options.arrivals == Arrivals::kGamma ? profile.interarrival_cv : 1), arrivals,
-                            collector);
+    fits = renewal_arrivals(curve, Renewal(options.arrivals == Arrivals::kGamma ? profile.interarrival_cv : 1),
+                            arrivals, collector);
   if (!fits) return fail("{} makes more than {} requests", profile.name, options.requests_max);
   return trace;
 }

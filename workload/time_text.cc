@@ -8,11 +8,12 @@
 namespace muster::workload {
 namespace {
 
-constexpr std::int64_t kPowersOfTen[] = {1,         10,         100,         1000,      10000,
-                                         100000,    1000000,    10000000,    100000000, 1000000000};
+constexpr std::int64_t kPowersOfTen[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
 constexpr std::int64_t kNanosecondsMax = 9'000'000'000'000'000'000;
 
-bool digit(char c) { return c >= '0' && c <= '9'; }
+bool digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // Takes exactly `count` digits off the front.
 std::optional<int> take_digits(std::string_view& text, std::size_t count) {
@@ -76,8 +77,8 @@ std::optional<std::int64_t> parse_decimal_ns(std::string_view text, int exponent
     }
   }
   std::int64_t ns = 0;
-  plain = plain && i == rest.size() && !__builtin_mul_overflow(whole, kPowersOfTen[exponent], &ns) &&
-          ns <= kNanosecondsMax;
+  plain =
+      plain && i == rest.size() && !__builtin_mul_overflow(whole, kPowersOfTen[exponent], &ns) && ns <= kNanosecondsMax;
   if (plain) return negative ? -(ns + below) : ns + below;
   const auto value = files::parse_number(text);
   if (!value) return std::nullopt;

@@ -116,8 +116,7 @@ Result<Trace> TraceBuilder::finish() && {
                   trace_.skipped_failures);
     return fail("{}: no requests; at least one row is needed", trace_.source);
   }
-  if (trace_.repaired_order > 0)
-    sort_by_arrival(trace_.requests);
+  if (trace_.repaired_order > 0) sort_by_arrival(trace_.requests);
   if (times_.since_epoch()) {
     const Duration start = trace_.requests.front().arrival;
     for (Request& r : trace_.requests) r.arrival -= start;

@@ -53,7 +53,8 @@ TEST(Scale, ByOneChangesNothing) {
   const Trace trace = bursty(500, 2, 1, true);
   const Trace same = scale(trace, 1, 7).value();
   ASSERT_EQ(same.requests.size(), trace.requests.size());
-  for (std::size_t i = 0; i < trace.requests.size(); ++i) EXPECT_EQ(same.requests[i].arrival, trace.requests[i].arrival);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i)
+    EXPECT_EQ(same.requests[i].arrival, trace.requests[i].arrival);
   EXPECT_EQ(same.block_ids, trace.block_ids);
 }
 
@@ -78,8 +79,8 @@ TEST(Scale, CountsAreExactForEveryFactor) {
   }
 }
 
-// The shape: the rate in each window is `factor` times what it was within what counting allows (5 standard deviations of
-// the fewer requests of the two), and Poisson traffic stays Poisson, bursty traffic bursty.
+// The shape: the rate in each window is `factor` times what it was within what counting allows (5 standard deviations
+// of the fewer requests of the two), and Poisson traffic stays Poisson, bursty traffic bursty.
 TEST(Scale, KeepsTheRateCurveAndTheBurstiness) {
   for (const double cv : {1.0, 2.5})
     for (const double factor : {0.5, 1.5, 2.0, 4.0, 10.0}) {

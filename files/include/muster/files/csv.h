@@ -19,10 +19,11 @@ class CsvReader {
   static Result<CsvReader> open(const std::string& path);
 
   const std::vector<std::string>& columns() const { return columns_; }
-  std::optional<std::size_t> find(std::string_view column) const;      // exact name
-  Result<std::size_t> need(std::string_view column) const;             // fails naming the columns found
+  std::optional<std::size_t> find(std::string_view column) const;  // exact name
+  Result<std::size_t> need(std::string_view column) const;         // fails naming the columns found
 
-  // Reads the next row; false at the end. Blank lines are skipped. Fails if the number of fields differs from the header's.
+  // Reads the next row; false at the end. Blank lines are skipped. Fails if the number of fields differs from the
+  // header's.
   Result<bool> next();
 
   // Without quotes and the blanks around it; lives until next(). Requires column < columns().size().

@@ -24,18 +24,18 @@ class Node {
   bool is_scalar() const;
   bool is_null() const;
 
-  std::string where() const;        // "fleet.yaml:12: pools[0].parallel.tp"
-  std::optional<Node> find(std::string_view key) const;           // of a map; nullopt if absent or null
-  std::vector<Node> items() const;                                // of a list; empty otherwise
-  std::vector<std::pair<std::string, Node>> entries() const;      // of a map, in file order; empty otherwise
+  std::string where() const;                                  // "fleet.yaml:12: pools[0].parallel.tp"
+  std::optional<Node> find(std::string_view key) const;       // of a map; nullopt if absent or null
+  std::vector<Node> items() const;                            // of a list; empty otherwise
+  std::vector<std::pair<std::string, Node>> entries() const;  // of a map, in file order; empty otherwise
 
   // The scalar as a value. Each failure names where(), the text found and the kind needed.
   Result<std::string> text() const;
-  Result<double> number() const;          // finite; also "200k", "1M", "1.5G" (decimal multipliers)
-  Result<std::int64_t> integer() const;   // whole; the same multipliers
-  Result<bool> boolean() const;           // true/false, yes/no
+  Result<double> number() const;         // finite; also "200k", "1M", "1.5G" (decimal multipliers)
+  Result<std::int64_t> integer() const;  // whole; the same multipliers
+  Result<bool> boolean() const;          // true/false, yes/no
 
-  std::string found() const;              // for messages: "\"x\"" (cut if long), "nothing", "a list" or "a map"
+  std::string found() const;  // for messages: "\"x\"" (cut if long), "nothing", "a list" or "a map"
   // An error at this node: "fleet.yaml:12: pools[0].parallel.tp: <message>".
   std::unexpected<Error> error(std::string_view message) const;
 
@@ -64,14 +64,18 @@ class MapReader {
 
   // T: std::string, double, bool, any integer type (range-checked), or std::vector of those.
   template <class T>
-  void required(std::string_view key, T& out) { read(key, out, true); }
+  void required(std::string_view key, T& out) {
+    read(key, out, true);
+  }
   template <class T>
-  void optional(std::string_view key, T& out) { read(key, out, false); }
+  void optional(std::string_view key, T& out) {
+    read(key, out, false);
+  }
   // The child node itself, for nested maps and lists; nullopt if absent.
   std::optional<Node> child(std::string_view key);
   std::optional<Node> required_child(std::string_view key);
-  void ignore(std::string_view key);                   // allowed, not used
-  void fail_with(std::unexpected<Error> error);        // a complaint of the caller's own, if none came before
+  void ignore(std::string_view key);             // allowed, not used
+  void fail_with(std::unexpected<Error> error);  // a complaint of the caller's own, if none came before
   bool ok() const { return !error_; }
 
   Result<void> finish();

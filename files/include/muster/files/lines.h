@@ -25,7 +25,7 @@ class LineReader {
 
   std::uint64_t line_number() const;  // of the line last returned; the first is 1
   const std::string& path() const;
-  std::string where() const;          // "path:line"
+  std::string where() const;  // "path:line"
 
  private:
   struct State;

@@ -68,6 +68,10 @@ struct Scenario {
   std::vector<Fault> faults;
   const workload::Trace* trace = nullptr;
   std::uint64_t seed = 1;       // of the zones in which requests come in (evenly); used with ZoneAffinity::kPrefer only
+  // Closed loop: so many users, each sends its next request (the next of the trace, whose arrival times are not used) when its
+  // last one is answered. 0: open loop, the arrivals of the trace.
+  std::uint32_t closed_loop_users = 0;
+  std::uint64_t warm_up_requests = 0;  // the first so many requests run but are not counted in the percentiles
   Duration warm_up{0};          // requests that arrive earlier, from the trace's start, run but are not in ClassOutcome
   Duration sample_interval{0};  // of the time series; 0: none. Doubled as often as needed to stay under kSamplesMax
   bool step_by_step = false;    // never jump over alike decode steps: the slow oracle

@@ -29,19 +29,19 @@ struct LengthBin {
 
 struct Profile {
   std::string name;
-  std::string source;                    // where the trace came from, its licence
-  std::uint64_t requests = 0;            // that it was fitted on
-  std::vector<double> rate_curve_rps;    // mean rate in each window
+  std::string source;                  // where the trace came from, its licence
+  std::uint64_t requests = 0;          // that it was fitted on
+  std::vector<double> rate_curve_rps;  // mean rate in each window
   double rate_window_s = 60;
-  double interarrival_cv = 1;            // of the gaps after removing the rate curve
-  double on_share = 0.5;                 // for kOnOff: share of the time that is on; 1: always, which is Poisson
-  double burst_s = 10;                   // mean length of an on period, for kOnOff
-  std::vector<double> probabilities;     // of the bins' quantiles: from 0 to 1, closer together near 1
-  std::vector<LengthBin> bins;           // equally likely, by rising input length
+  double interarrival_cv = 1;         // of the gaps after removing the rate curve
+  double on_share = 0.5;              // for kOnOff: share of the time that is on; 1: always, which is Poisson
+  double burst_s = 10;                // mean length of an on period, for kOnOff
+  std::vector<double> probabilities;  // of the bins' quantiles: from 0 to 1, closer together near 1
+  std::vector<LengthBin> bins;        // equally likely, by rising input length
 
   double span_s() const { return static_cast<double>(rate_curve_rps.size()) * rate_window_s; }
   double mean_rate_rps() const;
-  double peak_rate_rps() const;          // of the rate curve
+  double peak_rate_rps() const;  // of the rate curve
 };
 
 // Windows of 60 s (a tenth of the span where that is shorter, longer where there would be over 240), up to 8 length
@@ -56,11 +56,11 @@ std::string to_yaml(const Profile& profile);
 
 struct SynthesisOptions {
   Arrivals arrivals = Arrivals::kGamma;
-  double scale = 1;                      // multiplies the rate
-  std::optional<Duration> duration = std::nullopt;      // repeats or cuts the rate curve; default: its own span
+  double scale = 1;                                        // multiplies the rate
+  std::optional<Duration> duration = std::nullopt;         // repeats or cuts the rate curve; default: its own span
   std::optional<double> constant_rate_rps = std::nullopt;  // ignore the curve
   std::uint64_t seed = 1;
-  std::uint64_t run = 0;                 // replication
+  std::uint64_t run = 0;  // replication
   std::uint64_t requests_max = 100'000'000;
 };
 

@@ -12,12 +12,13 @@ enum class Format {
   kAzure,     // CSV: TIMESTAMP,ContextTokens,GeneratedTokens (dates like 2023-11-16 18:15:46.6805900)
   kMooncake,  // JSONL: timestamp (ms), input_length, output_length, hash_ids (one per 512 tokens)
   kBurstGpt,  // CSV: Timestamp (s),[Session ID,]Model,Request tokens,Response tokens,...
-  kCsv,       // arrival_s | arrival_ms | timestamp, input_tokens | input_length | ..., output_tokens | ..., [hash_ids], [tenant]
+  kCsv,       // arrival_s | arrival_ms | timestamp, input_tokens | input_length | ..., output_tokens | ..., [hash_ids],
+              // [tenant]
   kJsonl,     // the same names as keys
 };
 
-// Recognises the format by its header or first line. Zero output lengths are read as 1 (the first token) and counted as such;
-// negative, absurd (over kTokensMax), missing or NaN values fail with file, line and column.
+// Recognises the format by its header or first line. Zero output lengths are read as 1 (the first token) and counted as
+// such; negative, absurd (over kTokensMax), missing or NaN values fail with file, line and column.
 Result<Trace> read_trace(const std::string& path);
 Result<Format> recognise(const std::string& path);
 std::string_view name(Format format);

@@ -12,23 +12,23 @@
 namespace muster::workload {
 
 struct Request {
-  Duration arrival;                  // since the start of the trace; not negative
-  std::int32_t input_tokens = 0;     // at least 1
-  std::int32_t output_tokens = 0;    // at least 1
-  std::uint32_t first_block = 0;     // into Trace::block_ids: the prompt's prefix blocks
-  std::uint32_t block_count = 0;     // 0: the trace has no prefix information
-  std::uint16_t tenant = 0;          // into Trace::tenants
+  Duration arrival;                // since the start of the trace; not negative
+  std::int32_t input_tokens = 0;   // at least 1
+  std::int32_t output_tokens = 0;  // at least 1
+  std::uint32_t first_block = 0;   // into Trace::block_ids: the prompt's prefix blocks
+  std::uint32_t block_count = 0;   // 0: the trace has no prefix information
+  std::uint16_t tenant = 0;        // into Trace::tenants
 };
 
 struct Trace {
-  std::string source;                        // file or profile, for messages and reports
-  std::vector<Request> requests;             // sorted by arrival; equal arrivals keep the file's order
-  std::vector<std::uint64_t> block_ids;      // equal ids mean equal prefix blocks
-  int block_tokens = 0;                      // tokens of one prefix block (512 for Mooncake); 0 without blocks
-  std::vector<std::string> tenants;          // empty: one anonymous tenant
-  std::uint64_t repaired_order = 0;          // rows that came out of order and were sorted in
-  std::uint64_t repaired_lengths = 0;        // lengths of 0 that were read as 1
-  std::uint64_t skipped_failures = 0;        // BurstGPT rows without a response: the service failed
+  std::string source;                    // file or profile, for messages and reports
+  std::vector<Request> requests;         // sorted by arrival; equal arrivals keep the file's order
+  std::vector<std::uint64_t> block_ids;  // equal ids mean equal prefix blocks
+  int block_tokens = 0;                  // tokens of one prefix block (512 for Mooncake); 0 without blocks
+  std::vector<std::string> tenants;      // empty: one anonymous tenant
+  std::uint64_t repaired_order = 0;      // rows that came out of order and were sorted in
+  std::uint64_t repaired_lengths = 0;    // lengths of 0 that were read as 1
+  std::uint64_t skipped_failures = 0;    // BurstGPT rows without a response: the service failed
 
   Duration span() const { return requests.empty() ? Duration(0) : requests.back().arrival - requests.front().arrival; }
 };
@@ -36,7 +36,8 @@ struct Trace {
 inline constexpr std::int64_t kTokensMax = 16'777'216;  // longer lengths are taken for damage
 
 // Multiplies the rate by `factor` without changing the shape: `factor` x as many requests in the same span, with the
-// same rate curve and the same lengths. Of k whole copies the first keeps its arrivals and the others are moved by up to
+// same rate curve and the same lengths. Of k whole copies the first keeps its arrivals and the others are moved by up
+// to
 // +-4 local mean gaps (the gap over the 8 requests before and after), at most 30 s or a 20th of the span: so bursts
 // stay bursts, quiet stays quiet, and copies do not arrive hand in hand. Requests of one instant move together. The
 // fraction is a random share (seeded) of exactly round(fraction x requests). Each copy has prefix blocks of its own, as
