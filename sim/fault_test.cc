@@ -121,6 +121,19 @@ TEST(Faults, WithTheWholeFleetGoneForGoodRequestsAreReportedNotCompleted) {
   EXPECT_EQ(o.requests_log[4].last_token, Instant::max());
 }
 
+// Once, the sampler ran on for ever here: users who wait for an answer send nothing, so the trace never came to its end.
+TEST(Faults, AClosedLoopEndsWhenTheWholeFleetIsGone) {
+  const LinearTimer timer(10ms);
+  const auto t = steady(100, 0ms, 5);
+  Scenario s = scenario(timer, t, 1, 1);
+  s.closed_loop_users = 3;
+  s.faults = {{.kind = Fault::Kind::kReplicaLoss, .at = Instant(420ms), .target = 0}};
+  s.sample_interval = 10ms;
+  const Outcome o = run(s);
+  EXPECT_EQ(o.requests, 27U);  // three every 50 ms, and those three that were under way
+  EXPECT_EQ(o.completed, 24U);
+}
+
 TEST(Faults, AFleetThatComesBackServesAllThatWaited) {
   const LinearTimer timer(10ms);
   const auto t = steady(10, 100ms, 5);

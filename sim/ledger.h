@@ -83,7 +83,7 @@ class Ledger {
   RequestRecord record(RequestId id) const;
 
   const Scenario& scenario_;
-  std::vector<Entry> entries_;  // [requests of the trace]
+  std::vector<Entry> entries_;         // [requests of the trace]
   std::vector<Instant> own_arrivals_;  // [requests]; empty: those of the trace (open loop)
   std::vector<ClassOutcome> classes_;
   std::uint64_t arrived_ = 0, completed_ = 0, rejected_ = 0, preemptions_ = 0;

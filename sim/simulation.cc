@@ -140,9 +140,10 @@ Outcome Simulation::run() {
       start_touched();
       continue;
     }
-    // Nothing happens any more, and with nobody left to serve them, the rest is not completed.
-    if (at == Instant::max() ||
-        (ledger_.arrived() == total && lifecycle_.next_event() == Instant::max() && lifecycle_.serving() == 0))
+    // Nothing happens any more, or nobody is left to serve those who wait and nobody else comes: they are not
+    // completed.
+    const bool more_come = events_.key(arrival_source()) != policy::MinTree::kNone;
+    if (at == Instant::max() || (!more_come && lifecycle_.next_event() == Instant::max() && lifecycle_.serving() == 0))
       break;
     now_ = at;
     ++event_count_;

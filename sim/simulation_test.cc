@@ -152,6 +152,36 @@ TEST(Simulation, TheWarmUpRunsButDoesNotCount) {
   EXPECT_EQ(o.all.e2e_ms.max(), 10);
 }
 
+TEST(Simulation, AClosedLoopSendsTheNextWhenOneIsAnswered) {
+  const LinearTimer timer(10ms);
+  // The arrivals of the trace mean nothing here. Two users: 0 and 1 at once, then whoever is answered sends the next.
+  const auto t = trace({request(7s, 10, 3), request(8s, 10, 5), request(9s, 10, 1), request(9s, 10, 2)});
+  Scenario s = scenario(timer, t);
+  s.closed_loop_users = 2;
+  s.warm_up_requests = 2;
+  const Outcome o = run(s);
+  EXPECT_EQ(story(o.requests_log[0]), "0 0 10 30 r0");
+  EXPECT_EQ(story(o.requests_log[1]), "0 0 10 50 r0");
+  EXPECT_EQ(story(o.requests_log[2]), "30 30 40 40 r0");
+  EXPECT_EQ(story(o.requests_log[3]), "40 40 50 60 r0");
+  EXPECT_EQ(o.completed, 4U);
+  EXPECT_EQ(o.all.completed, 2U);
+  EXPECT_EQ(o.duration, 60ms);
+}
+
+// Nobody waits for an answer that will not come: who is turned away sends the next at once.
+TEST(Simulation, AClosedLoopGoesOnAfterARejection) {
+  const LinearTimer timer(10ms);
+  const auto t = trace({request(0s, 5000, 1), request(0s, 10, 1), request(0s, 5000, 1), request(0s, 10, 1)});
+  Scenario s = scenario(timer, t);
+  s.kind.limits.kv_blocks = 64;
+  s.closed_loop_users = 1;
+  const Outcome o = run(s);
+  EXPECT_EQ(o.rejected, 2U);
+  EXPECT_EQ(story(o.requests_log[1]), "0 0 10 10 r0");
+  EXPECT_EQ(story(o.requests_log[3]), "10 10 20 20 r0");
+}
+
 TEST(Simulation, PreemptionForKvBlocksIsCountedAndLosesNoToken) {
   const LinearTimer timer(10ms);
   const auto t = trace({request(0ms, 60, 100), request(0ms, 60, 100)});

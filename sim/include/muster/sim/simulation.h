@@ -67,9 +67,9 @@ struct Scenario {
   std::vector<std::uint32_t> class_of_tenant;  // [trace tenants] index into classes; empty: everything is class 0
   std::vector<Fault> faults;
   const workload::Trace* trace = nullptr;
-  std::uint64_t seed = 1;       // of the zones in which requests come in (evenly); used with ZoneAffinity::kPrefer only
-  // Closed loop: so many users, each sends its next request (the next of the trace, whose arrival times are not used) when its
-  // last one is answered. 0: open loop, the arrivals of the trace.
+  std::uint64_t seed = 1;  // of the zones in which requests come in (evenly); used with ZoneAffinity::kPrefer only
+  // Closed loop: so many users, each sends its next request (the next of the trace, whose arrival times are not used)
+  // when its last one is answered. 0: open loop, the arrivals of the trace.
   std::uint32_t closed_loop_users = 0;
   std::uint64_t warm_up_requests = 0;  // the first so many requests run but are not counted in the percentiles
   Duration warm_up{0};          // requests that arrive earlier, from the trace's start, run but are not in ClassOutcome
