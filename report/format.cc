@@ -21,7 +21,9 @@ int decimals_for_three_digits(double magnitude) {
   return std::min(9, 2 - static_cast<int>(std::floor(std::log10(magnitude))));
 }
 
-std::string three_digits(double x) { return fmt::format("{:.{}f}", x, decimals_for_three_digits(std::abs(x))); }
+std::string three_digits(double x) {
+  return fmt::format("{:.{}f}", x, decimals_for_three_digits(std::abs(x)));
+}
 
 std::string with_separators(double x) {  // of a value that is printed as an integer
   std::string digits = fmt::format("{:.0f}", std::abs(x));
@@ -100,7 +102,9 @@ std::string number(double x) {
   return three_digits(x);
 }
 
-std::string gib(double x) { return std::isfinite(x) ? number(x) + " GiB" : kNone; }
+std::string gib(double x) {
+  return std::isfinite(x) ? number(x) + " GiB" : kNone;
+}
 
 std::string milliseconds(double ms) {
   if (!std::isfinite(ms)) return kNone;

@@ -88,17 +88,18 @@ TEST(Format, EveryFigureIsShort) {
   SCOPED_TRACE("seed 1");
   for (int i = 0; i < 100'000; ++i) {
     const double x = std::pow(10.0, rng.uniform() * 40 - 15) * (rng.uniform() < 0.1 ? -1 : 1);
-    for (auto* format : {count, number, gib, milliseconds, duration, percent, usd}) ASSERT_LE(format(x).size(), 40u) << x;
+    for (auto* format : {count, number, gib, milliseconds, duration, percent, usd})
+      ASSERT_LE(format(x).size(), 40u) << x;
   }
 }
 
 TEST(Text, ControlCharactersCannotReachTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31mb\nc\td\x7f"), "a [31mb c d ");
-  EXPECT_EQ(printable("\xff\xc0\x80ok"), "???ok");                // not UTF-8, and an overlong NUL
-  EXPECT_EQ(printable("\xed\xa0\x80"), "???");                    // a surrogate
+  EXPECT_EQ(printable("\xff\xc0\x80ok"), "???ok");  // not UTF-8, and an overlong NUL
+  EXPECT_EQ(printable("\xed\xa0\x80"), "???");      // a surrogate
   EXPECT_EQ(printable("caf\xc3\xa9 \xe6\x97\xa5"), "caf\xc3\xa9 \xe6\x97\xa5");
-  EXPECT_EQ(printable("x\xe2\x80\xa8y\xe2\x80\xaez"), "x y z");   // line separator, right-to-left override
-  EXPECT_EQ(printable("\xf0\x9f"), "??");                         // cut short
+  EXPECT_EQ(printable("x\xe2\x80\xa8y\xe2\x80\xaez"), "x y z");  // line separator, right-to-left override
+  EXPECT_EQ(printable("\xf0\x9f"), "??");                        // cut short
 }
 
 TEST(Text, WidthCountsColumns) {

@@ -14,7 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json num(double x) { return number_json(x, 5); }
+Json num(double x) {
+  return number_json(x, 5);
+}
 Json nums(const std::vector<double>& values, int digits = 4) {
   Json list = Json::array();
   for (const double x : values) list.push_back(number_json(x, digits));
@@ -130,7 +132,8 @@ Json run_data(const RunPlots& plots, const std::vector<Event>& events, const std
                        {"share", name->quantile ? num(*name->quantile) : Json(nullptr)}});
   }
   Json happened = Json::array();
-  for (std::size_t i = 0; i < std::min(events.size(), kMaxEvents); ++i) happened.push_back({{"t", num(events[i].at_s)}});
+  for (std::size_t i = 0; i < std::min(events.size(), kMaxEvents); ++i)
+    happened.push_back({{"t", num(events[i].at_s)}});
   return {{"step_s", num(plots.interval_s * static_cast<double>(stride(samples, kMaxPoints)))},
           {"arrivals", series(plots.arrivals_rps, Merge::kMean)},
           {"queued", series(plots.queued, Merge::kMax)},

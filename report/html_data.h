@@ -15,7 +15,8 @@ inline constexpr std::size_t kMaxReplicaPoints = 240;  // per replica
 inline constexpr std::size_t kMaxEvents = 200;
 
 enum class Merge { kMean, kMax, kMin };
-// Merges neighbours until at most `most` values are left: each stands for `stride(values.size(), most)` of the old ones.
+// Merges neighbours until at most `most` values are left: each stands for `stride(values.size(), most)` of the old
+// ones.
 std::vector<double> thin(const std::vector<double>& values, std::size_t most, Merge merge);
 std::size_t stride(std::size_t samples, std::size_t most);
 

@@ -26,9 +26,12 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 std::string_view class_of(HtmlColumn::Kind kind) {
   switch (kind) {
-    case HtmlColumn::Kind::kNumber: return "num";
-    case HtmlColumn::Kind::kText: return "text";
-    case HtmlColumn::Kind::kName: break;
+    case HtmlColumn::Kind::kNumber:
+      return "num";
+    case HtmlColumn::Kind::kText:
+      return "text";
+    case HtmlColumn::Kind::kName:
+      break;
   }
   return "name";
 }
@@ -44,20 +47,31 @@ std::string escape(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
 }
 
 std::string script_json(const nlohmann::ordered_json& document) {
-  // Outside strings JSON has none of these; inside, the escapes mean the same characters. So neither "</script" nor "<!--" can
-  // appear, nor the line separators that older script parsers refuse.
+  // Outside strings JSON has none of these; inside, the escapes mean the same characters. So neither "</script" nor
+  // "<!--" can appear, nor the line separators that older script parsers refuse.
   std::string text = dump(document, -1);
   replace_all(text, "<", "\\u003c");
   replace_all(text, ">", "\\u003e");
@@ -68,7 +82,8 @@ std::string script_json(const nlohmann::ordered_json& document) {
 }
 
 bool HtmlTable::has_text() const {
-  return std::any_of(columns_.begin(), columns_.end(), [](const HtmlColumn& c) { return c.kind == HtmlColumn::Kind::kText; });
+  return std::any_of(columns_.begin(), columns_.end(),
+                     [](const HtmlColumn& c) { return c.kind == HtmlColumn::Kind::kText; });
 }
 
 void HtmlTable::row(const std::vector<HtmlCell>& cells, bool chosen) {
@@ -79,8 +94,8 @@ void HtmlTable::row(const std::vector<HtmlCell>& cells, bool chosen) {
     // The phone's layout of tables with texts has no heading row.
     const bool labelled = columns_[c].kind == HtmlColumn::Kind::kNumber && has_text();
     const std::string heading = labelled ? fmt::format(" data-heading=\"{}\"", escape(columns_[c].heading)) : "";
-    body_ += fmt::format("<td{}{}{}>{}</td>", class_attribute(class_of(columns_[c].kind), cells[c].verdict), sort, heading,
-                         escape(cells[c].text));
+    body_ += fmt::format("<td{}{}{}>{}</td>", class_attribute(class_of(columns_[c].kind), cells[c].verdict), sort,
+                         heading, escape(cells[c].text));
   }
   body_ += "</tr>\n";
   ++rows_;
@@ -92,15 +107,20 @@ std::string HtmlTable::table(std::string_view attributes, std::string_view css) 
   std::string head;
   for (const HtmlColumn& column : columns_)
     head += fmt::format("<th scope=\"col\"{}>{}</th>", class_attribute(class_of(column.kind)), escape(column.heading));
-  return fmt::format("<div class=\"scroll\"><table{}{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n", attributes,
-                     class_attribute(css, shape), head, body_);
+  return fmt::format("<div class=\"scroll\"><table{}{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+                     attributes, class_attribute(css, shape), head, body_);
 }
 
-std::string HtmlTable::print() const { return table("", ""); }
-std::string HtmlTable::print_sortable() const { return table("", "sortable"); }
+std::string HtmlTable::print() const {
+  return table("", "");
+}
+std::string HtmlTable::print_sortable() const {
+  return table("", "sortable");
+}
 std::string HtmlTable::print_filterable(std::string_view id, std::string_view placeholder) const {
   return fmt::format(
-      "<div class=\"filter\"><input type=\"search\" data-table=\"{0}\" placeholder=\"{1}\" aria-label=\"{1}\"><output></output></div>\n{2}",
+      "<div class=\"filter\"><input type=\"search\" data-table=\"{0}\" placeholder=\"{1}\" "
+      "aria-label=\"{1}\"><output></output></div>\n{2}",
       id, escape(placeholder), table(fmt::format(" id=\"{}\"", id), "sortable"));
 }
 
@@ -127,7 +147,8 @@ std::string figure(const Figure& f) {
       f.run.empty() ? "" : fmt::format(" data-run=\"{}\"", f.run));
 }
 
-std::string replica_figure(std::string_view what, std::string_view run, std::string_view title, std::string_view explanation) {
+std::string replica_figure(std::string_view what, std::string_view run, std::string_view title,
+                           std::string_view explanation) {
   return fmt::format(
       "<figure><figcaption>{0}<span>{1}</span></figcaption>"
       "<div class=\"plot low\"><canvas role=\"img\" aria-label=\"{0}, spread over the replicas\" data-chart=\"{2}\" "
@@ -136,6 +157,25 @@ std::string replica_figure(std::string_view what, std::string_view run, std::str
       "data-run=\"{3}\"></canvas></div>"
       "<div class=\"scale\">0 <i></i> <b></b></div></figure>\n",
       escape(title), escape(explanation), what, run);
+}
+
+std::string card(const std::string& html) {
+  return "<div class=\"card\">" + html + "</div>\n";
+}
+std::string grid(const std::string& html) {
+  return "<div class=\"grid\">\n" + html + "</div>\n";
+}
+std::string title(std::string_view text) {
+  return fmt::format("<h3>{}</h3>\n", escape(text));
+}
+std::string note(std::string_view text) {
+  return fmt::format("<p class=\"note\">{}</p>\n", escape(text));
+}
+std::string intro(std::string_view text) {
+  return fmt::format("<p>{}</p>\n", escape(text));
+}
+HtmlCell figure_cell(double x, std::string (*format)(double)) {
+  return {format(x), x};
 }
 
 std::string page(const PageText& text, const nlohmann::ordered_json& data) {
@@ -151,7 +191,8 @@ std::string page(const PageText& text, const nlohmann::ordered_json& data) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'unsafe-inline'; img-src data:\">\n"
       "<title>{title}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
-      "<header class=\"top\"><p class=\"kicker\">{kicker}</p><h1>{title}</h1><p class=\"sub\">{subtitle}</p>\n{lead}{tiles}</header>\n"
+      "<header class=\"top\"><p class=\"kicker\">{kicker}</p><h1>{title}</h1><p "
+      "class=\"sub\">{subtitle}</p>\n{lead}{tiles}</header>\n"
       "<nav aria-label=\"Sections\"><div>{navigation}</div></nav>\n<main>\n{body}</main>\n<footer>{footer}</footer>\n"
       "<script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{library}\n</script>\n"
       "<script>\n{script}</script>\n</body>\n</html>\n",

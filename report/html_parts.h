@@ -10,8 +10,8 @@
 
 namespace muster::report {
 
-std::string escape(std::string_view text);                           // for element content and quoted attributes
-std::string script_json(const nlohmann::ordered_json& document);     // for <script type="application/json">
+std::string escape(std::string_view text);                        // for element content and quoted attributes
+std::string script_json(const nlohmann::ordered_json& document);  // for <script type="application/json">
 
 struct HtmlColumn {
   enum class Kind { kName, kNumber, kText };  // kText: long, may wrap
@@ -19,10 +19,13 @@ struct HtmlColumn {
   Kind kind = Kind::kName;
 };
 struct HtmlCell {
-  HtmlCell(std::string t) : text(std::move(t)) {}                                 // NOLINT: a text is a cell
-  HtmlCell(const char* t) : text(t) {}                                            // NOLINT
-  HtmlCell(std::string t, double s) : text(std::move(t)), sort(s) {}              // a figure with the value to sort by
-  HtmlCell judged(bool good) && { verdict = good ? "good" : "bad"; return std::move(*this); }
+  HtmlCell(std::string t) : text(std::move(t)) {}                     // NOLINT: a text is a cell
+  HtmlCell(const char* t) : text(t) {}                                // NOLINT
+  HtmlCell(std::string t, double s) : text(std::move(t)), sort(s) {}  // a figure with the value to sort by
+  HtmlCell judged(bool good) && {
+    verdict = good ? "good" : "bad";
+    return std::move(*this);
+  }
   std::string text;
   double sort = std::numeric_limits<double>::quiet_NaN();
   std::string_view verdict;  // "good", "bad" or empty
@@ -47,6 +50,8 @@ class HtmlTable {
   std::size_t rows_ = 0;
 };
 
+HtmlCell figure_cell(double x, std::string (*format)(double));  // sorts by `x`
+
 class Facts {  // labelled texts
  public:
   void add(std::string_view label, std::string_view text);  // nothing when `text` is empty
@@ -70,7 +75,15 @@ struct Figure {
 };
 std::string figure(const Figure& f);
 // The spread over the replicas and, below, one row per replica. `what`: "batch" or "kv".
-std::string replica_figure(std::string_view what, std::string_view run, std::string_view title, std::string_view explanation);
+std::string replica_figure(std::string_view what, std::string_view run, std::string_view title,
+                           std::string_view explanation);
+
+// `html` is markup, `text` is not.
+std::string card(const std::string& html);
+std::string grid(const std::string& html);
+std::string title(std::string_view text);
+std::string note(std::string_view text);
+std::string intro(std::string_view text);
 
 struct Section {
   std::string_view id, navigation, heading;  // ours

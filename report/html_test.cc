@@ -13,7 +13,8 @@
 namespace muster::report {
 namespace {
 
-constexpr std::string_view kHostile = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\" & <!-- \xe2\x80\xa8 \xff";
+constexpr std::string_view kHostile =
+    "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\" & <!-- \xe2\x80\xa8 \xff";
 
 // The page without the embedded library, whose licence text may name addresses.
 std::string without_library(std::string page) {
@@ -55,7 +56,8 @@ Size hostile() {
 }
 
 TEST(Html, LoadsNothingFromAnywhere) {
-  for (const std::string& page : {html(sample::size()), html(sample::run(1, 2, 1), sample::plots(50, 3, 0, 0, 1), "run")}) {
+  for (const std::string& page :
+       {html(sample::size()), html(sample::run(1, 2, 1), sample::plots(50, 3, 0, 0, 1), "run")}) {
     const std::string own = without_library(page);
     EXPECT_FALSE(std::regex_search(own, std::regex("(src|href|action|data|poster)\\s*=\\s*[\"']?\\s*(https?:)?//")));
     EXPECT_EQ(own.find("@import"), std::string::npos);
@@ -99,7 +101,8 @@ TEST(Html, EveryPlotHasItsData) {
   EXPECT_EQ(data["runs"]["zone_loss"]["events"].size(), 5u);
   EXPECT_EQ(data["search"]["n"], nlohmann::json({6, 7, 8, 9, 10, 12}));
   EXPECT_EQ(data["search"]["slo"], 20000);
-  EXPECT_EQ(data["runs"]["peak"]["slos"][0], nlohmann::json({{"metric", "e2e"}, {"label", "E2E p95"}, {"ms", 20000}, {"share", 0.95}}));
+  EXPECT_EQ(data["runs"]["peak"]["slos"][0],
+            nlohmann::json({{"metric", "e2e"}, {"label", "E2E p95"}, {"ms", 20000}, {"share", 0.95}}));
 }
 
 TEST(Html, TheSizeOfThePageIsBounded) {
@@ -153,11 +156,12 @@ TEST(Html, SaysWhenNoPriceIsKnown) {
 TEST(HtmlTable, MarksKindsVerdictsAndSortValues) {
   HtmlTable table({{"a&b"}, {"n", HtmlColumn::Kind::kNumber}});
   table.row({"x<y", HtmlCell("1.20 s", 1200).judged(false)}, true);
-  EXPECT_EQ(table.print_sortable(),
-            "<div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\" class=\"name\">a&amp;b</th>"
-            "<th scope=\"col\" class=\"num\">n</th></tr></thead><tbody>\n"
-            "<tr class=\"chosen\"><td class=\"name\">x&lt;y</td><td class=\"num bad\" data-sort=\"1200\">1.20 s</td></tr>\n"
-            "</tbody></table></div>\n");
+  EXPECT_EQ(
+      table.print_sortable(),
+      "<div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\" class=\"name\">a&amp;b</th>"
+      "<th scope=\"col\" class=\"num\">n</th></tr></thead><tbody>\n"
+      "<tr class=\"chosen\"><td class=\"name\">x&lt;y</td><td class=\"num bad\" data-sort=\"1200\">1.20 s</td></tr>\n"
+      "</tbody></table></div>\n");
 }
 
 }  // namespace

@@ -32,8 +32,12 @@ std::string dump(const Json& document, int indent) {
 
 namespace {
 
-Json num(double x) { return number_json(x, 6); }
-Json num(const std::optional<double>& x) { return x ? num(*x) : Json(nullptr); }
+Json num(double x) {
+  return number_json(x, 6);
+}
+Json num(const std::optional<double>& x) {
+  return x ? num(*x) : Json(nullptr);
+}
 Json nums(const std::vector<double>& values) {
   Json list = Json::array();
   for (const double x : values) list.push_back(num(x));
@@ -45,7 +49,9 @@ Json list_of(const std::vector<T>& items, Json (*to)(const T&)) {
   for (const T& item : items) list.push_back(to(item));
   return list;
 }
-std::string document(const Json& json) { return dump(json, 2) + "\n"; }
+std::string document(const Json& json) {
+  return dump(json, 2) + "\n";
+}
 
 template <class Summary>  // Latency or Lengths
 Json summary(const Summary& s) {
@@ -66,7 +72,9 @@ Json group(const GroupMetrics& g) {
           {"slo_attainment", num(g.slo_attainment)}};
 }
 
-Json event(const Event& e) { return {{"at_s", num(e.at_s)}, {"kind", e.kind}, {"text", e.text}}; }
+Json event(const Event& e) {
+  return {{"at_s", num(e.at_s)}, {"kind", e.kind}, {"text", e.text}};
+}
 
 Json run_json(const RunMetrics& r) {
   return {{"requests", r.requests},
@@ -155,11 +163,15 @@ Json candidate(const Candidate& c) {
 Json option(const Option& o) {
   return {{"option", o.option}, {"verdict", o.verdict}, {"code", o.code}, {"why", o.why}};
 }
-Json relaxation(const Relaxation& r) { return {{"change", r.change}, {"effect", r.effect}}; }
+Json relaxation(const Relaxation& r) {
+  return {{"change", r.change}, {"effect", r.effect}};
+}
 Json slo(const Slo& s) {
   return {{"name", s.name}, {"target_ms", num(s.target_ms)}, {"measured_ms", num(s.measured_ms)}};
 }
-Json phase(const Phase& p) { return {{"name", p.name}, {"wall_s", num(p.wall_s)}}; }
+Json phase(const Phase& p) {
+  return {{"name", p.name}, {"wall_s", num(p.wall_s)}};
+}
 Json step(const SizeStep& s) {
   return {{"replicas", s.replicas},
           {"seeds", s.seeds},
@@ -182,7 +194,9 @@ Json price(const PriceQuote& p) {
 }
 
 // A run that did not take place (N - 1 of one replica, no zones) is null.
-Json evidence_run(const RunMetrics& run) { return run.requests == 0 ? Json(nullptr) : run_json(run); }
+Json evidence_run(const RunMetrics& run) {
+  return run.requests == 0 ? Json(nullptr) : run_json(run);
+}
 
 Json evidence(const Size& s) {
   Json zone_loss = evidence_run(s.zone_loss);
@@ -194,8 +208,12 @@ Json evidence(const Size& s) {
 
 }  // namespace
 
-std::string to_json(const RunMetrics& run) { return document(run_json(run)); }
-std::string to_json(const Traffic& traffic) { return document(traffic_json(traffic)); }
+std::string to_json(const RunMetrics& run) {
+  return document(run_json(run));
+}
+std::string to_json(const Traffic& traffic) {
+  return document(traffic_json(traffic));
+}
 
 std::string to_json(const Plan& plan) {
   return document({{"model", plan.model},

@@ -18,13 +18,37 @@ void expect_names(const ordered_json& object, const std::vector<std::string>& na
 }
 
 const std::vector<std::string> kRunNames = {
-    "requests", "completed", "rejected", "preempted", "duration_s", "ttft_ms", "tpot_ms", "e2e_ms", "queue_wait_ms", "output_tok_s",
-    "total_tok_s", "output_tok_s_per_gpu", "slo_attainment", "goodput_rps", "gpu_hours", "usd", "steps", "wall_s", "digest",
-    "classes", "tenants", "pools", "events"};
-const std::vector<std::string> kCandidateNames = {
-    "gpu", "precision", "kv_precision", "tp", "pp", "dp", "ep", "gpus", "fits", "stages", "weights_gib", "activation_gib",
-    "non_torch_gib", "graph_gib", "kv_gib", "kv_tokens", "max_concurrency", "ttft_ms", "tpot_ms", "output_tok_s",
-    "output_tok_s_per_gpu", "usd_h", "usd_per_mtok", "binding", "why", "provenance", "error_band"};
+    "requests",       "completed",   "rejected",      "preempted",    "duration_s",  "ttft_ms",
+    "tpot_ms",        "e2e_ms",      "queue_wait_ms", "output_tok_s", "total_tok_s", "output_tok_s_per_gpu",
+    "slo_attainment", "goodput_rps", "gpu_hours",     "usd",          "steps",       "wall_s",
+    "digest",         "classes",     "tenants",       "pools",        "events"};
+const std::vector<std::string> kCandidateNames = {"gpu",
+                                                  "precision",
+                                                  "kv_precision",
+                                                  "tp",
+                                                  "pp",
+                                                  "dp",
+                                                  "ep",
+                                                  "gpus",
+                                                  "fits",
+                                                  "stages",
+                                                  "weights_gib",
+                                                  "activation_gib",
+                                                  "non_torch_gib",
+                                                  "graph_gib",
+                                                  "kv_gib",
+                                                  "kv_tokens",
+                                                  "max_concurrency",
+                                                  "ttft_ms",
+                                                  "tpot_ms",
+                                                  "output_tok_s",
+                                                  "output_tok_s_per_gpu",
+                                                  "usd_h",
+                                                  "usd_per_mtok",
+                                                  "binding",
+                                                  "why",
+                                                  "provenance",
+                                                  "error_band"};
 
 TEST(Json, ARunHasTheNamesThatOthersRelyOn) {
   const ordered_json run = ordered_json::parse(to_json(sample::run(410, 18900, 0.968)));
@@ -45,8 +69,9 @@ TEST(Json, APlanHasTheNamesThatOthersRelyOn) {
 
 TEST(Json, ASizeHasTheNamesThatOthersRelyOn) {
   const ordered_json size = ordered_json::parse(to_json(sample::size()));
-  expect_names(size, {"replicas", "standby", "gpus", "layout", "zones", "headroom", "usd_h", "binding", "relax", "confidence",
-                      "evidence", "fleet_file", "traffic", "speeds", "slos", "steps", "price", "considered", "paragraph", "phases"});
+  expect_names(size, {"replicas", "standby", "gpus",       "layout",     "zones",      "headroom", "usd_h",
+                      "binding",  "relax",   "confidence", "evidence",   "fleet_file", "traffic",  "speeds",
+                      "slos",     "steps",   "price",      "considered", "paragraph",  "phases"});
   expect_names(size["layout"], {"gpu", "precision", "tp", "pp", "ep"});
   expect_names(size["relax"][0], {"change", "effect"});
   expect_names(size["confidence"], {"replicas_at_95"});

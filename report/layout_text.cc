@@ -79,7 +79,7 @@ const Slo* sizing_slo(const Size& size) {
 }
 
 std::vector<Rejected> group_rejected(const std::vector<Candidate>& candidates) {
-  std::vector<Rejected> groups;  // in the order of the candidates
+  std::vector<Rejected> groups;              // in the order of the candidates
   std::vector<std::pair<bool, int>> weight;  // [groups]: of the layout that gave the reason
   for (const Candidate& c : candidates) {
     if (c.fits) continue;

@@ -17,7 +17,9 @@ std::size_t width_less(const TerminalStyle& style, std::size_t less) {
 
 }  // namespace
 
-std::size_t Page::fact_width() const { return width_less(style_, kIndent + kLabel); }
+std::size_t Page::fact_width() const {
+  return width_less(style_, kIndent + kLabel);
+}
 
 void Page::title(std::string_view text) {
   for (const std::string& line : wrap(printable(text), width_less(style_, 0)))
@@ -46,7 +48,9 @@ void Page::paragraph(std::string_view text, Tone tone) {
     out_ += std::string(kIndent, ' ') + paint(style_, tone, line) + "\n";
 }
 
-void Page::table(const Table& table) { out_ += table.print(style_, kIndent); }
+void Page::table(const Table& table) {
+  out_ += table.print(style_, kIndent);
+}
 
 void Page::space() {
   if (!out_.empty() && !out_.ends_with("\n\n")) out_ += "\n";

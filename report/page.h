@@ -14,7 +14,7 @@ class Page {
   explicit Page(const TerminalStyle& style) : style_(style) {}
 
   void title(std::string_view text);
-  void heading(std::string_view text);                                            // after an empty line
+  void heading(std::string_view text);                                                 // after an empty line
   void fact(std::string_view label, std::string_view text, Tone tone = Tone::kPlain);  // nothing when `text` is empty
   void paragraph(std::string_view text, Tone tone = Tone::kPlain);
   void table(const Table& table);

@@ -10,8 +10,8 @@
 namespace muster::report {
 namespace {
 
-constexpr std::size_t kGap = 2;             // columns between two columns
-constexpr std::size_t kLongestKept = 24;    // a longer word in a text column may be cut
+constexpr std::size_t kGap = 2;           // columns between two columns
+constexpr std::size_t kLongestKept = 24;  // a longer word in a text column may be cut
 constexpr std::size_t kNarrowestPage = 20;
 
 std::size_t available_width(const TerminalStyle& style, std::size_t indent) {
@@ -90,9 +90,9 @@ std::optional<Shape> shape_of(const std::vector<Column>& columns, const std::vec
       shape.widths = *std::move(widths);
       return shape;
     }
-    const auto least_wanted = std::max_element(shape.shown.begin(), shape.shown.end(), [&](std::size_t a, std::size_t b) {
-      return columns[a].drop < columns[b].drop;
-    });
+    const auto least_wanted =
+        std::max_element(shape.shown.begin(), shape.shown.end(),
+                         [&](std::size_t a, std::size_t b) { return columns[a].drop < columns[b].drop; });
     if (columns[*least_wanted].drop == 0) return std::nullopt;
     shape.shown.erase(least_wanted);
   }
@@ -132,12 +132,23 @@ std::string paint(const TerminalStyle& style, Tone tone, std::string_view text) 
   if (!style.colour || tone == Tone::kPlain || text.empty()) return std::string(text);
   std::string_view code;
   switch (tone) {
-    case Tone::kStrong: code = "1"; break;
-    case Tone::kDim: code = "2"; break;
-    case Tone::kGood: code = "32"; break;
-    case Tone::kBad: code = "31"; break;
-    case Tone::kAccent: code = "36"; break;
-    case Tone::kPlain: break;
+    case Tone::kStrong:
+      code = "1";
+      break;
+    case Tone::kDim:
+      code = "2";
+      break;
+    case Tone::kGood:
+      code = "32";
+      break;
+    case Tone::kBad:
+      code = "31";
+      break;
+    case Tone::kAccent:
+      code = "36";
+      break;
+    case Tone::kPlain:
+      break;
   }
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }

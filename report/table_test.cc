@@ -65,7 +65,9 @@ TEST(Table, ColoursWithoutMovingColumns) {
   EXPECT_EQ(table.print({.colour = false}), "     n\na    1\nbb  22\n");
 }
 
-TEST(Table, WithoutRowsIsNothing) { EXPECT_EQ(Table({{"x"}}).print({}), ""); }
+TEST(Table, WithoutRowsIsNothing) {
+  EXPECT_EQ(Table({{"x"}}).print({}), "");
+}
 
 TEST(Table, ControlCharactersAreReplaced) {
   Table table({{"x"}});
@@ -79,18 +81,21 @@ TEST(Table, AlwaysFitsTheWidth) {
     Rng rng = Rng::stream(seed, 0, "table test");
     const auto word = [&](std::size_t most) {
       std::string text;
-      for (std::size_t n = rng.below(most + 1), i = 0; i < n; ++i) text += rng.below(5) == 0 ? " " : rng.below(9) == 0 ? "\xe6\x97\xa5" : "m";
+      for (std::size_t n = rng.below(most + 1), i = 0; i < n; ++i)
+        text += rng.below(5) == 0 ? " " : rng.below(9) == 0 ? "\xe6\x97\xa5" : "m";
       return text;
     };
     std::vector<Column> columns(1 + rng.below(8));
-    for (Column& c : columns) c = {word(12), rng.below(2) == 0 ? Align::kLeft : Align::kRight, static_cast<int>(rng.below(3))};
+    for (Column& c : columns)
+      c = {word(12), rng.below(2) == 0 ? Align::kLeft : Align::kRight, static_cast<int>(rng.below(3))};
     Table table(columns);
     for (std::size_t rows = 1 + rng.below(5), r = 0; r < rows; ++r) {
       std::vector<Cell> cells;
       for (const Column& c : columns) cells.emplace_back(word(c.align == Align::kRight ? 10 : 120));
       table.row(cells);
     }
-    for (const int width : {30, 80, 132}) EXPECT_LE(widest(table.print({.width = width}, 2)), static_cast<std::size_t>(width));
+    for (const int width : {30, 80, 132})
+      EXPECT_LE(widest(table.print({.width = width}, 2)), static_cast<std::size_t>(width));
   }
 }
 

@@ -16,14 +16,16 @@ constexpr std::size_t kRejectedShown = 60;
 
 void add_best(const Candidate& c, Page& page) {
   page.heading(fmt::format("Best: {} {} {}", c.gpu, c.precision, layout_label(c)));
-  page.fact("Speed", fmt::format("{} output tok/s ({} per GPU), TTFT {}, TPOT {}{}", number(c.output_tok_s),
-                                 number(c.output_tok_s_per_gpu), milliseconds(c.ttft_ms), milliseconds(c.tpot_ms),
-                                 c.error_band > 0 ? fmt::format(", {}{}", page.plus_minus(), percent(c.error_band)) : ""));
+  page.fact("Speed",
+            fmt::format("{} output tok/s ({} per GPU), TTFT {}, TPOT {}{}", number(c.output_tok_s),
+                        number(c.output_tok_s_per_gpu), milliseconds(c.ttft_ms), milliseconds(c.tpot_ms),
+                        c.error_band > 0 ? fmt::format(", {}{}", page.plus_minus(), percent(c.error_band)) : ""));
   page.fact("KV cache", fmt::format("{} tokens{}; {} sequences at once", count(static_cast<double>(c.kv_tokens)),
                                     c.kv_precision.empty() ? "" : " in " + c.kv_precision, number(c.max_concurrency)));
-  page.fact("Price", c.usd_h ? fmt::format("{}/h{}", usd(*c.usd_h),
-                                           c.usd_per_mtok ? ", " + usd(*c.usd_per_mtok) + " per million output tokens" : "")
-                             : "no price known");
+  page.fact("Price", c.usd_h
+                         ? fmt::format("{}/h{}", usd(*c.usd_h),
+                                       c.usd_per_mtok ? ", " + usd(*c.usd_per_mtok) + " per million output tokens" : "")
+                         : "no price known");
   page.fact("Binding", c.binding);
   page.fact("Why", c.why);
   for (std::size_t i = 0; i < c.provenance.size(); ++i) page.fact(i == 0 ? "Sources" : "", c.provenance[i], Tone::kDim);
@@ -103,7 +105,8 @@ void add_stages(const Candidate& c, Page& page) {
 std::string terminal(const Plan& plan, const TerminalStyle& style) {
   Page page(style);
   page.title(fmt::format("{} on {} {}", plan.model, plan.engine, plan.engine_version));
-  const auto best = std::find_if(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& c) { return c.fits; });
+  const auto best =
+      std::find_if(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& c) { return c.fits; });
   page.heading("Fits, best first");
   add_fitting(plan.candidates, nullptr, kFittingShown, page);
   if (best != plan.candidates.end()) add_best(*best, page);

@@ -27,10 +27,13 @@ Table summary_table(std::string_view first) {
 
 template <class Summary>  // Latency or Lengths
 void add_summary(std::string_view name, const Summary& s, std::string (*format)(double), Table& table) {
-  table.row({std::string(name), format(s.mean), format(s.p50), format(s.p90), format(s.p95), format(s.p99), format(s.max)});
+  table.row(
+      {std::string(name), format(s.mean), format(s.p50), format(s.p90), format(s.p95), format(s.p99), format(s.max)});
 }
 
-std::string whole(double x) { return count(std::round(x)); }
+std::string whole(double x) {
+  return count(std::round(x));
+}
 
 void add_groups(std::string_view kind, const std::vector<GroupMetrics>& groups, Page& page) {
   if (groups.empty()) return;
@@ -89,19 +92,22 @@ void add_traffic(const Traffic& t, Page& page) {
                                   duration(t.span_s)));
   std::string rate = fmt::format("{} req/s mean", number(t.rate_rps));
   if (t.peak_window_s > 0)
-    rate += fmt::format("; {} ({} x) in the peak {} from {}", number(t.peak_rate_rps), number(t.peak_rate_rps / t.rate_rps),
-                        duration(t.peak_window_s), clock(t.peak_begin_s));
+    rate += fmt::format("; {} ({} x) in the peak {} from {}", number(t.peak_rate_rps),
+                        number(t.peak_rate_rps / t.rate_rps), duration(t.peak_window_s), clock(t.peak_begin_s));
   page.fact("Rate", rate);
   page.fact("Burstiness", fmt::format("inter-arrival CV {}, index of dispersion {} (Poisson: 1, 1)",
                                       number(t.interarrival_cv), number(t.dispersion)));
   if (t.prefix_reuse) page.fact("Prefix reuse", percent(*t.prefix_reuse) + " of the input tokens");
   if (!t.rate_curve_rps.empty()) {
-    const std::size_t marks = std::min<std::size_t>(t.rate_curve_rps.size(), std::min<std::size_t>(page.fact_width(), 60));
+    const std::size_t marks =
+        std::min<std::size_t>(t.rate_curve_rps.size(), std::min<std::size_t>(page.fact_width(), 60));
     page.fact("Rate curve", sparkline(t.rate_curve_rps, marks, page.style().unicode), Tone::kAccent);
     const auto [low, high] = std::minmax_element(t.rate_curve_rps.begin(), t.rate_curve_rps.end());
     const double mark_s = t.rate_window_s * static_cast<double>(t.rate_curve_rps.size()) / static_cast<double>(marks);
-    page.fact("", fmt::format("{} to {} req/s in windows of {}; one mark is {}", number(*low), number(*high),
-                              duration(t.rate_window_s), duration(mark_s)), Tone::kDim);
+    page.fact("",
+              fmt::format("{} to {} req/s in windows of {}; one mark is {}", number(*low), number(*high),
+                          duration(t.rate_window_s), duration(mark_s)),
+              Tone::kDim);
   }
   page.space();
   Table table = summary_table("tokens");
@@ -131,8 +137,8 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
   Page page(style);
   const auto n = [](std::uint64_t x) { return count(static_cast<double>(x)); };
   page.title(fmt::format("{} requests in {}", n(r.requests), duration(r.duration_s)));
-  page.fact("Requests", fmt::format("{} completed, {} rejected; {} preemptions", n(r.completed), n(r.rejected),
-                                    n(r.preempted)));
+  page.fact("Requests",
+            fmt::format("{} completed, {} rejected; {} preemptions", n(r.completed), n(r.rejected), n(r.preempted)));
   page.fact("Throughput", fmt::format("{} output tok/s ({} per GPU), {} total tok/s", number(r.output_tok_s),
                                       number(r.output_tok_s_per_gpu), number(r.total_tok_s)));
   page.fact("SLO", fmt::format("met by {} of the requests; goodput {} req/s", percent(r.slo_attainment),

@@ -27,17 +27,21 @@ void add_layouts(const Size& s, Page& page) {
       table.row({rejected[i].gpu, rejected[i].precision, rejected[i].layouts, rejected[i].why});
     page.table(table);
     if (const std::size_t shown = std::min(rejected.size(), kRejectedShown); shown < rejected.size())
-      page.paragraph(fmt::format("{} of {} pairs of GPU and precision; report.html has all", shown, rejected.size()), Tone::kDim);
+      page.paragraph(fmt::format("{} of {} pairs of GPU and precision; report.html has all", shown, rejected.size()),
+                     Tone::kDim);
   }
   page.space();
   const Candidate& c = s.layout;
-  page.fact("Chosen", fmt::format("{} {} {}{}: {} per replica, {} KV tokens, {} sequences at once", c.gpu, c.precision,
-                                  layout_label(c), c.kv_precision.empty() ? "" : " (KV " + c.kv_precision + ")",
-                                  c.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", c.gpus),
-                                  count(static_cast<double>(c.kv_tokens)), number(c.max_concurrency)), Tone::kStrong);
+  page.fact("Chosen",
+            fmt::format("{} {} {}{}: {} per replica, {} KV tokens, {} sequences at once", c.gpu, c.precision,
+                        layout_label(c), c.kv_precision.empty() ? "" : " (KV " + c.kv_precision + ")",
+                        c.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", c.gpus), count(static_cast<double>(c.kv_tokens)),
+                        number(c.max_concurrency)),
+            Tone::kStrong);
   page.fact("Why", c.why);
-  page.fact("Limited by", c.error_band > 0 ? fmt::format("{} (step times {}{})", c.binding, page.plus_minus(), percent(c.error_band))
-                                           : c.binding);
+  page.fact("Limited by", c.error_band > 0
+                              ? fmt::format("{} (step times {}{})", c.binding, page.plus_minus(), percent(c.error_band))
+                              : c.binding);
 }
 
 void add_speeds(const Size& s, Page& page) {
@@ -50,8 +54,8 @@ void add_speeds(const Size& s, Page& page) {
                {"TPOT", Align::kRight},
                {"output tok/s", Align::kRight}});
   for (const PercentileSpeed& p : s.speeds)
-    table.row({p.percentile, count(p.context_tokens), count(p.input_tokens), count(p.output_tokens), number(p.concurrency),
-               milliseconds(p.tpot_ms), number(p.output_tok_s)});
+    table.row({p.percentile, count(p.context_tokens), count(p.input_tokens), count(p.output_tokens),
+               number(p.concurrency), milliseconds(p.tpot_ms), number(p.output_tok_s)});
   page.space();
   page.table(table);
 }
@@ -60,7 +64,8 @@ void add_speeds(const Size& s, Page& page) {
 std::vector<SizeStep> steps_around_answer(const Size& s) {
   std::vector<SizeStep> steps = steps_by_size(s);
   const auto distance = [&](const SizeStep& step) { return std::abs(step.replicas - s.replicas_for_slo); };
-  while (steps.size() > kStepsShown) steps.erase(distance(steps.front()) > distance(steps.back()) ? steps.begin() : steps.end() - 1);
+  while (steps.size() > kStepsShown)
+    steps.erase(distance(steps.front()) > distance(steps.back()) ? steps.begin() : steps.end() - 1);
   return steps;
 }
 
@@ -91,26 +96,29 @@ void add_fleet(const Size& s, Page& page) {
   add_search(s, page);
   page.space();
   const Slo* slo = sizing_slo(s);
-  page.fact("At the peak", confidence_statement(s) +
-                               (slo ? fmt::format(" ({} {} {})", slo_label(slo->name), page.at_most(), milliseconds(slo->target_ms)) : ""),
-            Tone::kStrong);
+  page.fact(
+      "At the peak",
+      confidence_statement(s) +
+          (slo ? fmt::format(" ({} {} {})", slo_label(slo->name), page.at_most(), milliseconds(slo->target_ms)) : ""),
+      Tone::kStrong);
   page.fact("Headroom", fmt::format("{} replicas: {} spare at peak for bursts and rolling deploys", s.replicas,
                                     percent(s.headroom)));
   page.fact("Zones", replicas_by_zone(s));
   if (s.standby == 0) page.fact("Standby", "none");
   if (s.zone_loss.requests > 0) {
     const std::optional<double> value = slo ? slo_value(s.zone_loss, slo->name) : std::nullopt;
-    page.fact("Zone loss", fmt::format("{} at peak: {}{} of requests",
-                                       s.zone_loss_meets_slo ? "still meets the SLO" : "MISSES the SLO",
-                                       value ? fmt::format("{} {}, ", slo_label(slo->name), milliseconds(*value)) : "",
-                                       percent(s.zone_loss.slo_attainment)),
-              s.zone_loss_meets_slo ? Tone::kGood : Tone::kBad);
+    page.fact(
+        "Zone loss",
+        fmt::format("{} at peak: {}{} of requests", s.zone_loss_meets_slo ? "still meets the SLO" : "MISSES the SLO",
+                    value ? fmt::format("{} {}, ", slo_label(slo->name), milliseconds(*value)) : "",
+                    percent(s.zone_loss.slo_attainment)),
+        s.zone_loss_meets_slo ? Tone::kGood : Tone::kBad);
   }
 }
 
 void add_money(const Size& s, Page& page) {
-  page.fact("GPUs", fmt::format("{} {}: ({} + {} standby) x {}", s.gpus, s.layout.gpu, s.replicas, s.standby,
-                                s.layout.gpus));
+  page.fact("GPUs",
+            fmt::format("{} {}: ({} + {} standby) x {}", s.gpus, s.layout.gpu, s.replicas, s.standby, s.layout.gpus));
   if (!s.price.usd_per_gpu_h) {
     page.fact("Price", fmt::format("no price known for {}", s.layout.gpu), Tone::kBad);
     return;
@@ -137,7 +145,8 @@ void add_evidence(const Size& s, Page& page) {
       return value ? Cell(milliseconds(*value), *value <= slo.target_ms ? Tone::kGood : Tone::kBad) : Cell("-");
     };
     table.row({slo_label(slo.name), milliseconds(slo.target_ms), cell(slo_value(s.at_n, slo.name)),
-               cell(slo_value(s.at_n_minus_1, slo.name)), cell(slo.measured_ms), cell(slo_value(s.zone_loss, slo.name))});
+               cell(slo_value(s.at_n_minus_1, slo.name)), cell(slo.measured_ms),
+               cell(slo_value(s.zone_loss, slo.name))});
   }
   const auto across = [&](const char* name, auto of) {
     const auto cell = [&](const RunMetrics& run) { return run.requests == 0 ? std::string("-") : of(run); };
@@ -162,16 +171,17 @@ void add_phases(const Size& s, Page& page) {
     total += phase.wall_s;
   }
   page.space();
-  page.paragraph(fmt::format("Took {}: {}. Digest {}.", duration(total), text, s.at_n.digest.empty() ? "-" : s.at_n.digest),
-                 Tone::kDim);
+  page.paragraph(
+      fmt::format("Took {}: {}. Digest {}.", duration(total), text, s.at_n.digest.empty() ? "-" : s.at_n.digest),
+      Tone::kDim);
 }
 
 }  // namespace
 
 std::string terminal(const Size& s, const TerminalStyle& style) {
   Page page(style);
-  page.title(fmt::format("{}: {} + {} standby replicas of {} on {} {}, {}", s.fleet, s.replicas, s.standby, s.model, s.gpus,
-                         s.layout.gpu, s.usd_h ? usd(*s.usd_h) + "/h" : "no price known"));
+  page.title(fmt::format("{}: {} + {} standby replicas of {} on {} {}, {}", s.fleet, s.replicas, s.standby, s.model,
+                         s.gpus, s.layout.gpu, s.usd_h ? usd(*s.usd_h) + "/h" : "no price known"));
   page.heading("1. Traffic");
   add_traffic(s.traffic, page);
   page.heading(fmt::format("2. Layout ({})", s.engine));

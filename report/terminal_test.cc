@@ -91,8 +91,9 @@ TEST(Terminal, ColourChangesNoText) {
 TEST(Terminal, ASizeAnswersTheSixQuestionsInOrder) {
   const std::string text = terminal(sample::size(), {});
   std::size_t at = 0;
-  for (const char* part : {"\n1. Traffic\n", "\n2. Layout", "\n3. Fleet\n", "9 replicas; 10 at 95 %", "a 4 + 1, b 4 + 1, c 4 + 1",
-                           "still meets the SLO", "\n4. Money\n", "2025-06-01", "\n5. Evidence\n", "N - 1 = 8", "\n6. Answer\n"}) {
+  for (const char* part :
+       {"\n1. Traffic\n", "\n2. Layout", "\n3. Fleet\n", "9 replicas; 10 at 95 %", "a 4 + 1, b 4 + 1, c 4 + 1",
+        "still meets the SLO", "\n4. Money\n", "2025-06-01", "\n5. Evidence\n", "N - 1 = 8", "\n6. Answer\n"}) {
     const std::size_t found = text.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << "\n" << text;
     at = found;
@@ -139,7 +140,8 @@ TEST(LayoutText, SloNames) {
 }
 
 TEST(LayoutText, RejectedLayoutsAreGroupedUnderTheTellingReason) {
-  std::vector<Candidate> list = {sample::rejected("g", "bf16", 1, "too big by far"), sample::rejected("g", "bf16", 2, "too big"),
+  std::vector<Candidate> list = {sample::rejected("g", "bf16", 1, "too big by far"),
+                                 sample::rejected("g", "bf16", 2, "too big"),
                                  sample::rejected("g", "bf16", 3, "3 does not divide 64")};
   list[0].weights_gib = 130;
   list[1].weights_gib = 65;

@@ -1,5 +1,5 @@
-// muster_report_sample DIRECTORY: writes report.html, run.html and result.json of an invented fleet there, and prints the terminal
-// texts at 80 columns.
+// muster_report_sample DIRECTORY: writes report.html, run.html and result.json of an invented fleet there, and prints
+// the terminal texts at 80 columns.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -19,11 +19,12 @@ int main(int argc, char** argv) {
   const std::string directory = argv[1];
   const Size size = sample::size();
   std::ofstream(directory + "/report.html") << html(size);
-  std::ofstream(directory + "/run.html") << html(size.zone_loss, sample::plots(3600, 48, 900, 2400, 5), "fleet.yaml on peak.csv",
-                                                 size.slos);
+  std::ofstream(directory + "/run.html") << html(size.zone_loss, sample::plots(3600, 48, 900, 2400, 5),
+                                                 "fleet.yaml on peak.csv", size.slos);
   std::ofstream(directory + "/result.json") << to_json(size);
   const TerminalStyle style;
-  std::cout << terminal(size, style) << "\n=====\n" << terminal(sample::plan(), style) << "\n=====\n"
+  std::cout << terminal(size, style) << "\n=====\n"
+            << terminal(sample::plan(), style) << "\n=====\n"
             << terminal(size.zone_loss, style);
   return 0;
 }

@@ -1,4 +1,5 @@
-// The result of an invented fleet, shaped like a real one: for tests and for looking at the page. No figure here is a finding.
+// The result of an invented fleet, shaped like a real one: for tests and for looking at the page. No figure here is a
+// finding.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ inline RunMetrics run(double wait_p95, double e2e_p95, double attainment) {
   r.preempted = 14;
   r.duration_s = 612.4;
   r.queue_wait_ms = latency(wait_p95 / 6, wait_p95 / 40, wait_p95 / 2, wait_p95, wait_p95 * 2.2, wait_p95 * 4.1);
-  r.ttft_ms = latency(180 + wait_p95 / 6, 131, 320 + wait_p95 / 2, 455 + wait_p95, 910 + 2.2 * wait_p95, 2980 + 4 * wait_p95);
+  r.ttft_ms =
+      latency(180 + wait_p95 / 6, 131, 320 + wait_p95 / 2, 455 + wait_p95, 910 + 2.2 * wait_p95, 2980 + 4 * wait_p95);
   r.tpot_ms = latency(31.4, 30.2, 38.9, 43.7, 55.1, 88.6);
   r.e2e_ms = latency(e2e_p95 * 0.42, e2e_p95 * 0.36, e2e_p95 * 0.81, e2e_p95, e2e_p95 * 1.62, e2e_p95 * 2.7);
   r.output_tok_s = 7731.6;
@@ -70,7 +72,9 @@ inline RunPlots plots(std::size_t samples, std::size_t replicas, std::size_t fro
   p.interval_s = 600.0 / static_cast<double>(samples);
   for (std::size_t r = 0; r < replicas; ++r)
     p.replicas.push_back({.name = std::string(1, static_cast<char>('a' + r * 3 / replicas)) + "/" +
-                                  std::to_string(r % std::max<std::size_t>(1, (replicas + 2) / 3)), .batch = {}, .kv_share = {}});
+                                  std::to_string(r % std::max<std::size_t>(1, (replicas + 2) / 3)),
+                          .batch = {},
+                          .kv_share = {}});
   double queue = 0, burst = 1;
   for (std::size_t i = 0; i < samples; ++i) {
     const double phase = static_cast<double>(i) / static_cast<double>(samples);
@@ -96,8 +100,8 @@ inline RunPlots plots(std::size_t samples, std::size_t replicas, std::size_t fro
   return p;
 }
 
-inline Candidate fitting(std::string gpu, std::string precision, int tp, int pp, double weights, double kv, double speed,
-                         double usd_per_gpu) {
+inline Candidate fitting(std::string gpu, std::string precision, int tp, int pp, double weights, double kv,
+                         double speed, double usd_per_gpu) {
   Candidate c;
   c.gpu = std::move(gpu);
   c.precision = std::move(precision);
@@ -107,8 +111,13 @@ inline Candidate fitting(std::string gpu, std::string precision, int tp, int pp,
   c.gpus = tp * pp;
   c.fits = true;
   for (int s = 0; s < pp; ++s)
-    c.stages.push_back({.layers = 80 / pp, .weights_gib = weights, .activation_gib = 1.9, .non_torch_gib = 0.62,
-                        .graph_gib = 0.84, .kv_gib = kv, .free_gib = 7.9});
+    c.stages.push_back({.layers = 80 / pp,
+                        .weights_gib = weights,
+                        .activation_gib = 1.9,
+                        .non_torch_gib = 0.62,
+                        .graph_gib = 0.84,
+                        .kv_gib = kv,
+                        .free_gib = 7.9});
   c.weights_gib = weights;
   c.activation_gib = 1.9;
   c.non_torch_gib = 0.62;
@@ -150,15 +159,17 @@ inline std::vector<Candidate> considered() {
           fitting("b200", "fp4", 1, 1, 37.4, 118, 2240, 0),
           fitting("a100-sxm-80gb", "int8", 4, 1, 16.5, 51.2, 1105, 2.74),
           fitting("h100-sxm", "fp8", 4, 2, 8.2, 60.1, 3920, 3.93),
-          rejected("h100-sxm", "fp8", 1, "weights 65.7 GiB + overhead 3.4 GiB leave 2.2 GiB for KV: 14,400 tokens, less than one "
-                                         "request at max-model-len 32,768"),
+          rejected("h100-sxm", "fp8", 1,
+                   "weights 65.7 GiB + overhead 3.4 GiB leave 2.2 GiB for KV: 14,400 tokens, less than one "
+                   "request at max-model-len 32,768"),
           rejected("h100-sxm", "bf16", 1, "weights 131.4 GiB > 79.2 GiB per GPU"),
           rejected("h100-sxm", "bf16", 2, "weights 65.7 GiB per GPU leave 2.1 GiB for KV"),
           rejected("h100-sxm", "fp32", 4, "weights 65.7 GiB per GPU; and FP32 has no tensor-core path (67 TFLOP/s)"),
           rejected("h100-sxm", "fp8", 3, "64 attention heads do not divide by 3"),
           rejected("a100-sxm-80gb", "fp8", 4, "Ampere has no FP8 matrix units"),
           rejected("l4", "int4", 8, "PCIe all-reduce of 8 GPUs: 160 per step take 41 ms, TPOT 96 ms > 60 ms"),
-          rejected("h100-sxm/1g.10gb", "int4", 8, "MIG slices have no peer-to-peer link: no tensor parallelism over slices")};
+          rejected("h100-sxm/1g.10gb", "int4", 8,
+                   "MIG slices have no peer-to-peer link: no tensor parallelism over slices")};
 }
 
 inline Traffic traffic() {
@@ -177,8 +188,7 @@ inline Traffic traffic() {
   t.context = {.mean = 1366, .p50 = 1218, .p90 = 2712, .p95 = 3391, .p99 = 4470, .max = 14820};
   t.rate_window_s = 20;
   Rng rng = Rng::stream(7, 0, "curve");
-  for (int i = 0; i < 175; ++i)
-    t.rate_curve_rps.push_back(36 + 14 * std::sin((i - 40) / 28.0) + 5 * rng.normal());
+  for (int i = 0; i < 175; ++i) t.rate_curve_rps.push_back(36 + 14 * std::sin((i - 40) / 28.0) + 5 * rng.normal());
   return t;
 }
 
@@ -198,15 +208,20 @@ inline Size size() {
   s.headroom = 0.33;
   s.usd_h = 60 * 3.93;
   s.usd_per_mtok = 8.47;
-  s.price = {.usd_per_gpu_h = 3.93, .provider = "AWS us-east-1 p5.48xlarge", .source = "https://aws.example/ec2/capacityblocks",
+  s.price = {.usd_per_gpu_h = 3.93,
+             .provider = "AWS us-east-1 p5.48xlarge",
+             .source = "https://aws.example/ec2/capacityblocks",
              .date = "2025-06-01"};
   s.binding = "SLO: E2E p95 at peak; decoding is bound by HBM bandwidth (KV 61 % full)";
   s.relax = {{"E2E p95 target 20 s -> 22 s", "8 replicas instead of 9, $47 less per hour"},
              {"KV cache bf16 -> fp8", "batch 131 -> 240, 8 replicas"}};
   s.replicas_at_95 = 10;
-  s.slos = {{"e2e_p95_ms", 20000, 17240}, {"ttft_p95_ms", 2000, 820}, {"tpot_p95_ms", 60, 43.7}, {"queue_wait_p95_ms", 500, 122}};
+  s.slos = {{"e2e_p95_ms", 20000, 17240},
+            {"ttft_p95_ms", 2000, 820},
+            {"tpot_p95_ms", 60, 43.7},
+            {"queue_wait_p95_ms", 500, 122}};
   s.steps = {{6, 8, 0, 61800, 9200, 0.642}, {7, 8, 0, 34400, 4100, 0.871}, {8, 8, 2, 21300, 1500, 0.941},
-             {9, 8, 7, 18900, 820, 0.968}, {10, 8, 8, 17900, 410, 0.988}, {12, 8, 8, 17240, 220, 0.9961}};
+             {9, 8, 7, 18900, 820, 0.968},  {10, 8, 8, 17900, 410, 0.988}, {12, 8, 8, 17240, 220, 0.9961}};
   s.at_n = run(410, 18900, 0.968);
   s.at_n_minus_1 = run(2260, 21300, 0.941);
   s.zone_loss = run(690, 19380, 0.957);
@@ -217,13 +232,19 @@ inline Size size() {
                         {510, "ready", "4 replicas of zone a serve"}};
   s.zone_loss_meets_slo = true;
   s.traffic = traffic();
-  s.speeds = {{"p50", 1218, 1020, 129, 256, 4120, 38.1}, {"p90", 2712, 2341, 451, 212, 3020, 41.9},
-              {"p95", 3391, 3012, 500, 188, 2610, 43.7}, {"p99", 4470, 4050, 610, 146, 2040, 45.2}};
+  s.speeds = {{"p50", 1218, 1020, 129, 256, 4120, 38.1},
+              {"p90", 2712, 2341, 451, 212, 3020, 41.9},
+              {"p95", 3391, 3012, 500, 188, 2610, 43.7},
+              {"p99", 4470, 4050, 610, 146, 2040, 45.2}};
   s.paragraph =
-      "Llama 3.1 70B in FP8 at contexts up to 4,470 tokens (p99) runs with tensor parallelism 4 on one half of an 8-GPU H100 "
-      "node per replica, over NVLink; a replica gives 2,610 output tokens/s at the p95 context. Nine replicas keep the p95 of "
-      "queue wait plus generation at 18.9 s against 20 s in the peak ten minutes; with 33 % headroom that is twelve, four in "
-      "each of three zones, plus one warm standby per zone. Losing a zone at peak still meets the SLO (19.4 s). Scale on queue "
+      "Llama 3.1 70B in FP8 at contexts up to 4,470 tokens (p99) runs with tensor parallelism 4 on one half of an "
+      "8-GPU H100 "
+      "node per replica, over NVLink; a replica gives 2,610 output tokens/s at the p95 context. Nine replicas keep the "
+      "p95 of "
+      "queue wait plus generation at 18.9 s against 20 s in the peak ten minutes; with 33 % headroom that is twelve, "
+      "four in "
+      "each of three zones, plus one warm standby per zone. Losing a zone at peak still meets the SLO (19.4 s). Scale "
+      "on queue "
       "wait p95 above 500 ms, then on TPOT above 1.3 times its baseline.";
   s.plots = plots(600, 12, 0, 0, 11);
   s.zone_loss_plots = plots(600, 12, 60, 510, 12);
@@ -238,8 +259,9 @@ inline Plan plan() {
   p.engine = "vllm";
   p.engine_version = "0.19";
   p.candidates = considered();
-  p.options = {{"PP instead of TP", "no", "latency", "two stages halve the weights per GPU but add a 1.1 ms bubble per step; TP4 fits on "
-                                                     "one node, so PP only costs"},
+  p.options = {{"PP instead of TP", "no", "latency",
+                "two stages halve the weights per GPU but add a 1.1 ms bubble per step; TP4 fits on "
+                "one node, so PP only costs"},
                {"FP8", "yes", "fits", "halves weights and KV bytes; H100 has FP8 matrix units"},
                {"MIG", "refused", "no_peer_link", "70B needs 4 GPUs; slices have no NVLink"}};
   return p;

@@ -10,14 +10,14 @@
 
 namespace muster::report {
 
-std::string count(double x);             // "19,366", from a million on "1.23M", "4.56G", "7.89T"
-std::string number(double x);            // "0.0123", "1.24", "55.3", "1,235", "1.23M"
-std::string gib(double x);               // "12.3 GiB"
-std::string milliseconds(double ms);     // "0.42 ms", "340 ms", "1.20 s", "18.4 s", "5 min 12 s"
-std::string duration(double s);          // "0.84 s", "45 s", "58 min 12 s", "6 h 12 min", "3 d 4 h"
-std::string clock(double s);             // "0:31:00", hours:minutes:seconds since the start
-std::string percent(double share);       // "33 %", "99.2 %"; a share below 1 never reads as 100 %
-std::string usd(double x);               // "$55.04", "$0.042", "$1,234", "$1.23M"
+std::string count(double x);          // "19,366", from a million on "1.23M", "4.56G", "7.89T"
+std::string number(double x);         // "0.0123", "1.24", "55.3", "1,235", "1.23M"
+std::string gib(double x);            // "12.3 GiB"
+std::string milliseconds(double ms);  // "0.42 ms", "340 ms", "1.20 s", "18.4 s", "5 min 12 s"
+std::string duration(double s);       // "0.84 s", "45 s", "58 min 12 s", "6 h 12 min", "3 d 4 h"
+std::string clock(double s);          // "0:31:00", hours:minutes:seconds since the start
+std::string percent(double share);    // "33 %", "99.2 %"; a share below 1 never reads as 100 %
+std::string usd(double x);            // "$55.04", "$0.042", "$1,234", "$1.23M"
 std::string or_dash(const std::optional<double>& x, std::string (*format)(double));
 
 // What a terminal shows of untrusted text: control characters (escape sequences, newlines) become spaces and bytes that

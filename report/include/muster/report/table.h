@@ -10,9 +10,9 @@
 namespace muster::report {
 
 struct TerminalStyle {
-  int width = 80;        // columns; at least 20 is assumed
-  bool colour = false;   // ANSI colours; without, the output has no escape sequence
-  bool unicode = true;   // block characters in charts; without, ASCII only
+  int width = 80;       // columns; at least 20 is assumed
+  bool colour = false;  // ANSI colours; without, the output has no escape sequence
+  bool unicode = true;  // block characters in charts; without, ASCII only
 };
 
 enum class Tone { kPlain, kStrong, kDim, kGood, kBad, kAccent };
@@ -26,13 +26,13 @@ struct Column {
 };
 struct Cell {
   Cell(std::string t, Tone c = Tone::kPlain) : text(std::move(t)), tone(c) {}  // NOLINT: a text is a cell
-  Cell(const char* t) : text(t) {}                                            // NOLINT
+  Cell(const char* t) : text(t) {}                                             // NOLINT
   std::string text;
   Tone tone = Tone::kPlain;
 };
 
-// To fit, in this order: texts and headings wrap inside their columns (a word above 24 columns is cut), optional columns are
-// dropped, and at last every row becomes a block of "heading: value" lines.
+// To fit, in this order: texts and headings wrap inside their columns (a word above 24 columns is cut), optional
+// columns are dropped, and at last every row becomes a block of "heading: value" lines.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
