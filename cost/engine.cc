@@ -80,6 +80,7 @@ Result<void> apply_row(const files::Node& node, EngineProfile& profile) {
   profile.host_per_sequence = from_seconds(host_per_sequence_us * 1e-6);
   read.optional("host_per_prefill_token_ns", profile.host_per_prefill_token_ns);
   read.optional("asynchronous_scheduling", profile.asynchronous_scheduling);
+  read.optional("fused_elementwise", profile.fused_elementwise);
   read.optional("activation_gib_per_k_tokens_hidden", profile.activation_gib_per_k_tokens_hidden);
   read.optional("activation_gib_per_k_tokens_mlp", profile.activation_gib_per_k_tokens_mlp);
   read.optional("activation_fixed_gib", profile.activation_fixed_gib);

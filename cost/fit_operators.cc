@@ -48,7 +48,9 @@ std::string gpu_key(const std::string& device) {
 }
 
 std::optional<MeasuredFile> parse_name(const std::filesystem::path& path) {
-  MeasuredFile file{.path = path.string(), .name = path.filename().string()};
+  MeasuredFile file;
+  file.path = path.string();
+  file.name = path.filename().string();
   std::vector<std::string> parts;
   std::string stem = file.name.substr(0, file.name.find(".csv"));
   for (std::size_t at = stem.find("__"); at != std::string::npos; at = stem.find("__")) {
