@@ -73,10 +73,9 @@ MlaShape deepseek_v3(double heads, double kv_element_bytes) {
 // host, which a captured step does not pay.
 constexpr double kHostBound_s = 30e-6;
 
-// FP8 rows whose fastest one takes this much longer than the fastest 16-bit row were timed with separate kernels that
-// quantise the activations. Served checkpoints have static or per-token scales and fuse that into the kernel before, which
-// leaves about kFusedQuantise_s.
-constexpr double kSeparateQuantise_s = 5e-6;
+// Low-precision rows were timed with the kernels that quantise the activations; how many and how slow shows in the fastest
+// row against the fastest 16-bit one. Serving engines fuse that with the kernel before (norm or activation), which leaves
+// about this much. vLLM does not for NVFP4.
 constexpr double kFusedQuantise_s = 2e-6;
 
 double fastest(const std::vector<Observation>& rows) {
@@ -85,35 +84,48 @@ double fastest(const std::vector<Observation>& rows) {
   return least;
 }
 
-void remove_separate_quantisation(KeyedObservations& rows) {
+void remove_separate_quantisation(KeyedObservations& rows, const std::string& framework) {
   const auto plain = rows.find("bf16");
-  const auto narrow = rows.find("fp8");
-  if (plain == rows.end() || narrow == rows.end()) return;
-  const double excess = fastest(narrow->second) - fastest(plain->second);
-  if (excess < kSeparateQuantise_s) return;
-  for (Observation& row : narrow->second) row.measured_s -= excess - kFusedQuantise_s;
+  if (plain == rows.end()) return;
+  for (const char* key : {"fp8", "fp8_block", "nvfp4"}) {
+    const auto narrow = rows.find(key);
+    if (narrow == rows.end() || (narrow->first == "nvfp4" && framework == "vllm")) continue;
+    const double excess = fastest(narrow->second) - fastest(plain->second) - kFusedQuantise_s;
+    if (excess <= 0) continue;
+    for (Observation& row : narrow->second) row.measured_s -= excess;
+  }
+}
+
+// The host-bound limit for whole MLA blocks, of which a Hopper device needs about 35 us at the least.
+constexpr double kMlaHostBound_s = 60e-6;
+
+KeyedObservations without_host_bound_mla(KeyedObservations rows) {
+  std::erase_if(rows, [](const auto& entry) { return fastest(entry.second) > kMlaHostBound_s; });
+  return rows;
 }
 
 KeyedObservations without_host_bound(
-    const std::map<std::pair<std::string, std::string>, std::vector<Observation>>& by_kernel) {
+    const std::map<std::pair<std::string, std::string>, std::vector<Observation>>& by_kernel,
+    const std::string& framework) {
   KeyedObservations out;
   for (const auto& [key, rows] : by_kernel) {
     if (fastest(rows) > kHostBound_s) continue;
     std::vector<Observation>& all = out[key.first];
     all.insert(all.end(), rows.begin(), rows.end());
   }
-  remove_separate_quantisation(out);
+  remove_separate_quantisation(out, framework);
   return out;
 }
 
 }  // namespace
 
-Result<KeyedObservations> read_gemm(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_gemm(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   std::map<std::pair<std::string, std::string>, std::vector<Observation>> by_kernel;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
-    if (!more) return without_host_bound(by_kernel);
+    if (!more) return without_host_bound(by_kernel, measured.framework);
     const WeightFormat format = weight_format(table.text("gemm_dtype"));
     if (format.key.empty()) continue;
     const std::string kernel = table.text("kernel_source");
@@ -129,8 +141,9 @@ Result<KeyedObservations> read_gemm(const std::string& path, const DeviceRates& 
   }
 }
 
-Result<KeyedObservations> read_context_attention(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_context_attention(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
@@ -156,8 +169,9 @@ Result<KeyedObservations> read_context_attention(const std::string& path, const 
   }
 }
 
-Result<KeyedObservations> read_generation_attention(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_generation_attention(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
@@ -181,12 +195,13 @@ Result<KeyedObservations> read_generation_attention(const std::string& path, con
   }
 }
 
-Result<KeyedObservations> read_mla_context_module(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_mla_context_module(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
-    if (!more) return out;
+    if (!more) return without_host_bound_mla(std::move(out));
     const WeightFormat format = weight_format(table.text("gemm_type"));
     const std::string kv = kv_format(table.text("kv_cache_dtype"));
     if (format.key.empty() || !has_mla_grid(format.key, kv)) continue;
@@ -203,12 +218,13 @@ Result<KeyedObservations> read_mla_context_module(const std::string& path, const
   }
 }
 
-Result<KeyedObservations> read_mla_generation_module(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_mla_generation_module(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
-    if (!more) return out;
+    if (!more) return without_host_bound_mla(std::move(out));
     const WeightFormat format = weight_format(table.text("gemm_type"));
     const std::string kv = kv_format(table.text("kv_cache_dtype"));
     if (format.key.empty() || !has_mla_grid(format.key, kv)) continue;
@@ -223,8 +239,9 @@ Result<KeyedObservations> read_mla_generation_module(const std::string& path, co
   }
 }
 
-Result<KeyedObservations> read_moe(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_moe(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
@@ -259,8 +276,9 @@ Result<KeyedObservations> read_moe(const std::string& path, const DeviceRates& r
   }
 }
 
-Result<KeyedObservations> read_custom_all_reduce(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_custom_all_reduce(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());
@@ -275,8 +293,9 @@ Result<KeyedObservations> read_custom_all_reduce(const std::string& path, const 
   }
 }
 
-Result<KeyedObservations> read_nccl(const std::string& path, const DeviceRates& rates) {
-  MUSTER_TRY(Table table, Table::open(path));
+Result<KeyedObservations> read_nccl(const MeasuredTable& measured) {
+  MUSTER_TRY(Table table, Table::open(measured.path));
+  const DeviceRates& rates = measured.rates;
   KeyedObservations out;
   while (true) {
     MUSTER_TRY(const bool more, table.next());

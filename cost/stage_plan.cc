@@ -111,7 +111,7 @@ void Plan::add_attention_gemms(LayerGroup& group) const {
     gemm(hidden, query);
     // Rotary embedding with the norms of queries and keys, and the write of keys and values into the cache.
     if (!fused_elementwise_) group.elementwise = {2 * (query + kv / 2) * bytes, 2 * kv * bytes};
-    if (model_.qk_norm) group.elementwise.push_back(2 * (query + kv / 2) * bytes);
+    if (model_.qk_norm || model_.qk_norm_whole) group.elementwise.push_back(2 * (query + kv / 2) * bytes);
   }
   // Norms, joined with the residual addition: hidden state and residual are read and written.
   if (!fused_elementwise_ || layout_.tp == 1)
@@ -150,6 +150,10 @@ StepBreakdown Plan::token_work(const StagePlan& stage, double tokens) const {
     // their partial results meet in the all-reduce that follows the MLP anyway.
     add(b, &StepBreakdown::all_reduce_s, reduce, count * group.all_reduces);
   }
+  // A norm over all heads (MiniMax) sums squares over the ranks: one small all-reduce per layer.
+  if (model_.qk_norm_whole && layout_.tp > 1)
+    for (const LayerGroup& group : stage.groups)
+      add(b, &StepBreakdown::all_reduce_s, operators_.all_reduce(tokens * 8, tokens <= kGraphTokensMax), group.count);
   if (stage.first) {
     add(b, &StepBreakdown::elementwise_s, operators_.elementwise(2 * tokens * row));
     add(b, &StepBreakdown::all_reduce_s, reduce);
