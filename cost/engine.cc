@@ -78,8 +78,15 @@ Result<void> apply_row(const files::Node& node, EngineProfile& profile) {
   read.optional("host_per_sequence_us", host_per_sequence_us);
   profile.host_fixed = from_seconds(host_fixed_us * 1e-6);
   profile.host_per_sequence = from_seconds(host_per_sequence_us * 1e-6);
+  double serial_fixed_us = static_cast<double>(profile.host_serial_fixed.count()) * 1e-3;
+  double serial_per_sequence_us = static_cast<double>(profile.host_serial_per_sequence.count()) * 1e-3;
+  read.optional("host_serial_fixed_us", serial_fixed_us);
+  read.optional("host_serial_per_sequence_us", serial_per_sequence_us);
+  profile.host_serial_fixed = from_seconds(serial_fixed_us * 1e-6);
+  profile.host_serial_per_sequence = from_seconds(serial_per_sequence_us * 1e-6);
   read.optional("host_per_prefill_token_ns", profile.host_per_prefill_token_ns);
   read.optional("asynchronous_scheduling", profile.asynchronous_scheduling);
+  read.optional("fused_elementwise", profile.fused_elementwise);
   read.optional("activation_gib_per_k_tokens_hidden", profile.activation_gib_per_k_tokens_hidden);
   read.optional("activation_gib_per_k_tokens_mlp", profile.activation_gib_per_k_tokens_mlp);
   read.optional("activation_fixed_gib", profile.activation_fixed_gib);

@@ -12,7 +12,7 @@
 namespace muster::cost {
 namespace {
 
-using Reader = Result<KeyedObservations> (*)(const std::string&, const DeviceRates&);
+using Reader = Result<KeyedObservations> (*)(const MeasuredTable&);
 
 struct Source {
   const char* file;  // the third part of the file's name
@@ -48,7 +48,9 @@ std::string gpu_key(const std::string& device) {
 }
 
 std::optional<MeasuredFile> parse_name(const std::filesystem::path& path) {
-  MeasuredFile file{.path = path.string(), .name = path.filename().string()};
+  MeasuredFile file;
+  file.path = path.string();
+  file.name = path.filename().string();
   std::vector<std::string> parts;
   std::string stem = file.name.substr(0, file.name.find(".csv"));
   for (std::size_t at = stem.find("__"); at != std::string::npos; at = stem.find("__")) {
@@ -89,7 +91,7 @@ struct Pending {
 };
 
 Result<void> add_file(const MeasuredFile& file, const std::string& source, Pending& pending) {
-  MUSTER_TRY(const KeyedObservations keyed, file.source->reader(file.path, pending.table.rates));
+  MUSTER_TRY(const KeyedObservations keyed, file.source->reader({.path = file.path, .framework = file.framework, .rates = pending.table.rates}));
   for (const auto& [key, observations] : keyed) {
     Grid grid = grid_of(file.source->op, key);
     grid.source = source;

@@ -70,13 +70,14 @@ std::string numbers_text(std::span<const double> numbers, const char* indent) {
   for (const double x : numbers) {
     std::string number = fmt::format("{:.3g}", x);
     if (column + number.size() > 110) {
-      out += "\n" + std::string(indent);
+      out.push_back('\n');
+      out.append(indent);
       column = 0;
     } else if (column > 0) {
-      out += ' ';
+      out.push_back(' ');
     }
     column += number.size() + 1;
-    out += number;
+    out.append(number);
   }
   return out;
 }

@@ -56,6 +56,13 @@ OpTime with_factor(const Ideal& ideal, double launch_s, double factor) {
   return {.s = (launch_s + ideal.bound_s()) * factor, .compute_s = ideal.compute_s, .memory_s = ideal.memory_s};
 }
 
+// FP8 checkpoints have one scale per 128 x 128 block when they were published in FP8, and mostly so for mixtures of experts
+// (Qwen3, GLM, MiniMax, DeepSeek); dense models and the older mixtures are quantised per tensor or channel.
+bool has_block_scales(const model::ModelSpec& model) {
+  if (model.default_dtype == Dtype::kFp8) return true;
+  return model.moe && model.family != "mixtral" && model.family != "llama4";
+}
+
 std::string kv_key(Dtype kv) { return model::kv_element_bytes(kv) < 2 ? "fp8" : "bf16"; }
 
 }  // namespace
@@ -89,17 +96,15 @@ void Operators::choose_formats(const Deployment& d) {
   std::string name = "bf16";
   std::string moe_name;
   if (weights == Dtype::kFp8) {
-    // Checkpoints published in FP8 have one scale per 128 x 128 block; those quantised afterwards one per channel.
-    name = d.model->default_dtype == Dtype::kFp8 ? "fp8_block" : "fp8";
+    name = has_block_scales(*d.model) ? "fp8_block" : "fp8";
   } else if (weights == Dtype::kInt8) {
     name = "sq";
   } else if (weights == Dtype::kInt4) {
     name = "int4_wo";
   } else if (weights == Dtype::kFp4) {
     name = has_fp4 ? "nvfp4" : "w4a16_mxfp4";
-    if (d.model->only_experts_quantised) 
-      // gpt-oss: vLLM keeps the activations in 16 bits, TensorRT-LLM makes MXFP8 of them where there are FP4 units.
-      moe_name = has_fp4 && d.engine.version.engine == "tensorrt-llm" ? "w4a8_mxfp4_mxfp8" : "w4a16_mxfp4";
+    // gpt-oss: its 4-bit experts take MXFP8 activations where there are FP4 units, 16-bit ones elsewhere.
+    if (d.model->only_experts_quantised) moe_name = has_fp4 ? "w4a8_mxfp4_mxfp8" : "w4a16_mxfp4";
   }
   gemm_format_ = weight_format(name);
   moe_format_ = moe_name.empty() ? gemm_format_ : weight_format(moe_name);

@@ -51,6 +51,7 @@ double total_tokens(const StepShape& shape) {
 
 Plan::Plan(const Deployment& d) : operators_(d), model_(*d.model), layout_(d.layout) {
   const double tp = layout_.tp;
+  fused_elementwise_ = d.engine.fused_elementwise;
   dense_quantised_ = !(model_.only_experts_quantised && d.precision.weights == model_.default_dtype);
   attention_ = {.heads = model_.attention_heads / tp,
                 .kv_heads = std::max(1.0, model_.kv_heads / tp),
@@ -109,11 +110,12 @@ void Plan::add_attention_gemms(LayerGroup& group) const {
     gemm((model_.attention_output_gate ? 2 : 1) * query + kv, hidden);
     gemm(hidden, query);
     // Rotary embedding with the norms of queries and keys, and the write of keys and values into the cache.
-    group.elementwise = {2 * (query + kv / 2) * bytes, 2 * kv * bytes};
-    if (model_.qk_norm) group.elementwise.push_back(2 * (query + kv / 2) * bytes);
+    if (!fused_elementwise_) group.elementwise = {2 * (query + kv / 2) * bytes, 2 * kv * bytes};
+    if (model_.qk_norm || model_.qk_norm_whole) group.elementwise.push_back(2 * (query + kv / 2) * bytes);
   }
   // Norms, joined with the residual addition: hidden state and residual are read and written.
-  for (int i = 0; i < model_.norms_per_layer; ++i) group.elementwise.push_back(4 * hidden * bytes);
+  if (!fused_elementwise_ || layout_.tp == 1)
+    for (int i = 0; i < model_.norms_per_layer; ++i) group.elementwise.push_back(4 * hidden * bytes);
   group.all_reduces = layout_.tp > 1 ? 2 : 0;
 }
 
@@ -148,6 +150,10 @@ StepBreakdown Plan::token_work(const StagePlan& stage, double tokens) const {
     // their partial results meet in the all-reduce that follows the MLP anyway.
     add(b, &StepBreakdown::all_reduce_s, reduce, count * group.all_reduces);
   }
+  // A norm over all heads (MiniMax) sums squares over the ranks: one small all-reduce per layer.
+  if (model_.qk_norm_whole && layout_.tp > 1)
+    for (const LayerGroup& group : stage.groups)
+      add(b, &StepBreakdown::all_reduce_s, operators_.all_reduce(tokens * 8, tokens <= kGraphTokensMax), group.count);
   if (stage.first) {
     add(b, &StepBreakdown::elementwise_s, operators_.elementwise(2 * tokens * row));
     add(b, &StepBreakdown::all_reduce_s, reduce);

@@ -56,6 +56,7 @@ class Plan {
   MlaShape mla_;
   MoeShape moe_;
   std::optional<CompiledGemm> head_;
+  bool fused_elementwise_ = false;
   bool dense_quantised_ = true;  // false: only the experts are stored in the low precision (gpt-oss)
 };
 

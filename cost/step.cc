@@ -74,16 +74,21 @@ std::int64_t whole_tokens(const StepShape& shape) {
 struct StepModel::Data {
   explicit Data(const Deployment& d) : plan(d), engine(d.engine) {}
 
-  double host_s(const StepShape& shape, std::int64_t tokens) const {
-    const double decodes = static_cast<double>(shape.decode_sequences);
-    const double sequences = decodes + static_cast<double>(shape.prefills.size());
-    return to_seconds(engine.host_fixed) + to_seconds(engine.host_per_sequence) * sequences +
-           engine.host_per_prefill_token_ns * 1e-9 * (static_cast<double>(tokens) - decodes);
+  double sequences(const StepShape& shape) const {
+    return static_cast<double>(shape.decode_sequences) + static_cast<double>(shape.prefills.size());
   }
-  // A scheduler that runs ahead hides the shorter of the two.
-  Duration together(double device_s, double host) const {
-    return std::max(Duration(1), from_seconds(engine.asynchronous_scheduling ? std::max(device_s, host)
-                                                                             : device_s + host));
+  double host_s(const StepShape& shape, std::int64_t tokens) const {
+    return to_seconds(engine.host_fixed) + to_seconds(engine.host_per_sequence) * sequences(shape) +
+           engine.host_per_prefill_token_ns * 1e-9 * static_cast<double>(tokens - shape.decode_sequences);
+  }
+  double serial_host_s(const StepShape& shape) const {
+    return to_seconds(engine.host_serial_fixed) + to_seconds(engine.host_serial_per_sequence) * sequences(shape);
+  }
+  // Of the first stage, which waits for the host.
+  double with_host(double device_s, const StepShape& shape, std::int64_t tokens) const {
+    const double host = host_s(shape, tokens);
+    // A scheduler that runs ahead hides the shorter of the two.
+    return (engine.asynchronous_scheduling ? std::max(device_s, host) : device_s + host) + serial_host_s(shape);
   }
   // Compiled on the first stage_time(): a planner that only asks for a few steps does not pay for it.
   const std::vector<CompiledStage>& compiled() const {
@@ -113,7 +118,8 @@ StepBreakdown StepModel::breakdown(int stage, const StepShape& shape) const {
   StepBreakdown b = added(data_->plan.token_work(plan, static_cast<double>(tokens)),
                         data_->plan.head_work(plan, static_cast<double>(shape.sampled_sequences)));
   b = added(b, data_->plan.attention_work(plan, shape));
-  if (plan.first) b.host_s = data_->host_s(shape, tokens);
+  // What the host adds to the device time: all of it, or what running ahead does not hide.
+  if (plan.first) b.host_s = data_->with_host(b.device_s(), shape, tokens) - b.device_s();
   return b;
 }
 
@@ -124,7 +130,8 @@ Duration StepModel::stage_time(int stage, const StepShape& shape) const {
   const std::int64_t tokens = whole_tokens(shape);
   double device = compiled.tokens.at(tokens) + data_->plan.attention_work(plan, shape).attention_s;
   if (plan.last) device += compiled.head.at(shape.sampled_sequences);
-  return data_->together(device, plan.first ? data_->host_s(shape, tokens) : 0);
+  if (plan.first) device = data_->with_host(device, shape, tokens);
+  return std::max(Duration(1), from_seconds(device));
 }
 
 Duration StepModel::latency(const StepShape& shape) const {

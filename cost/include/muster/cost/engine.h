@@ -42,6 +42,10 @@ struct EngineProfile {
   Duration host_per_sequence{0};
   double host_per_prefill_token_ns = 0;
   bool asynchronous_scheduling = false;  // the host term overlaps the device: the step takes the larger of the two
+  // ... plus what even then cannot overlap (input copies, sampling results).
+  Duration host_serial_fixed{0};
+  Duration host_serial_per_sequence{0};
+  bool fused_elementwise = false;  // norms join the all-reduce, rotary embedding and cache write the attention kernel
   std::vector<std::string> sources;   // where each of the above comes from
   // Memory beside weights and KV, GiB per GPU, for 16-bit activations (32-bit ones take twice the first two). The
   // engine reserves the larger of two peaks: the largest forward pass, and the sampler over max_num_seqs rows.
