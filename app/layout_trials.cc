@@ -38,12 +38,18 @@ double LayoutTrials::score(const SloTargets& slo, const sim::Outcome& outcome) c
   return worst;
 }
 
-Evaluate LayoutTrials::evaluator(const SloTargets& slo) const {
-  return [this, slo](const std::vector<Trial>& trials) {
+Evaluate LayoutTrials::evaluator(const SloTargets& slo, TrialRecord* record) const {
+  return [this, slo, record](const std::vector<Trial>& trials) {
     std::vector<double> scores(trials.size());
+    std::vector<TrialMeasures> measures(trials.size());
     parallel_for(trials.size(), threads_, [&](std::size_t i) {
-      scores[i] = score(slo, run(trials[i].replicas, 0, trials[i].seed, false));
+      const sim::Outcome outcome = run(trials[i].replicas, 0, trials[i].seed, false);
+      scores[i] = score(slo, outcome);
+      const auto requests = static_cast<double>(std::max<std::uint64_t>(1, outcome.all.requests));
+      measures[i] = {.slos = slo_rows(slo, outcome.all), .attainment = static_cast<double>(outcome.all.attained) / requests};
     });
+    if (record != nullptr)
+      for (std::size_t i = 0; i < trials.size(); ++i) (*record)[{trials[i].replicas, trials[i].seed}] = std::move(measures[i]);
     return scores;
   };
 }

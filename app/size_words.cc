@@ -90,7 +90,7 @@ std::string paragraph(const report::Size& size, const SizeFile& file) {
   for (std::size_t z = 0; z < size.zones.size(); ++z)
     per_zone.push_back(fmt::format("{} in {}", size.replicas_per_zone[z], size.zones[z]));
   std::string text = fmt::format(
-      "{} in {} at a p95 context of {} tokens runs as {} on {} {} per replica, inside one node where TP is concerned. A replica "
+      "{} in {} at a p95 context of {} tokens runs as {} on {} {} of one node per replica. A replica "
       "makes {} output tok/s when every request is of median length and {} at the p95 context. ",
       size.model, size.layout.precision, thousands(size.traffic.context.p95), layout_words(size.layout), size.layout.gpus,
       size.layout.gpu, thousands(median.output_tok_s), thousands(tail.output_tok_s));

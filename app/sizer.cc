@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "convert.h"
+#include "muster/core/statistics.h"
 #include "muster/core/text.h"
 #include "parallel.h"
 
@@ -200,28 +201,39 @@ class Sizer {
 
   Result<void> find_size() {
     phase("finding the smallest fleet");
-    const SearchResult found = search(trials_->evaluator(file_.slo), search_settings(guess_));
+    TrialRecord record;
+    const SearchResult found = search(trials_->evaluator(file_.slo, &record), search_settings(guess_));
     if (!found.replicas) return std::unexpected(Error{infeasible_message(file_, *trials_, found.largest_tried), Error::Kind::kNo});
     needed_ = *found.replicas;
     size_.replicas_for_slo = needed_;
     size_.replicas_at_95 = found.replicas_at_95.value_or(0);
-    const double target = leading_target();
-    for (const auto& [replicas, evidence] : found.sizes)
+    const std::size_t target = deciding_target(record, std::max(1, needed_ - 1));
+    for (const auto& [replicas, evidence] : found.sizes) {
+      std::vector<double> p95, attainment;
+      for (int seed = 0; seed < settings_.seeds; ++seed) {
+        const TrialMeasures& measures = record.at({replicas, seed});
+        p95.push_back(*measures.slos[target].measured_ms);
+        attainment.push_back(measures.attainment);
+        size_.sizing_target = measures.slos[target].name;
+      }
       size_.steps.push_back({.replicas = replicas,
-                             .seeds = static_cast<int>(evidence.scores.size()),
+                             .seeds = settings_.seeds,
                              .seeds_meeting = evidence.meeting(),
-                             .p95_latency_ms = evidence.mean() * target,
-                             .half_width_ms = evidence.half_width_95() * target,
-                             .slo_attainment = static_cast<double>(evidence.meeting()) / static_cast<double>(evidence.scores.size())});
+                             .p95_latency_ms = mean_interval_95(p95).mean,
+                             .half_width_ms = mean_interval_95(p95).half_width,
+                             .slo_attainment = mean_interval_95(attainment).mean});
+    }
     return {};
   }
 
-  // The target that the search table is shown in: scores are measured / target of the worst one.
-  double leading_target() const {
-    const SloTargets& slo = file_.slo;
-    for (const auto& target : {slo.e2e_p95_ms, slo.ttft_p95_ms, slo.queue_wait_p95_ms, slo.tpot_p95_ms})
-      if (target) return *target;
-    return 1;
+  // Index (in slo_rows) of the target that a fleet of `replicas` misses by most, or comes nearest to.
+  std::size_t deciding_target(const TrialRecord& record, int replicas) const {
+    const std::vector<report::Slo>& slos = record.at({replicas, 0}).slos;
+    std::size_t worst = 0;
+    const auto ratio = [&](std::size_t i) { return *slos[i].measured_ms / slos[i].target_ms; };
+    for (std::size_t i = 1; i < slos.size(); ++i)
+      if (ratio(i) > ratio(worst)) worst = i;
+    return worst;
   }
 
   bool survives_zone_loss(int replicas) const {

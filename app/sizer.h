@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,12 @@ struct SizeAnswer {
 // target. Fails with kInput when the file names something unknown.
 Result<SizeAnswer> size_fleet(const SizeFile& file, const Catalogues& catalogues, const SizerSettings& settings);
 
+struct TrialMeasures {
+  std::vector<report::Slo> slos;   // in the order of slo_rows
+  double attainment = 0;          // share of the requests within every target
+};
+using TrialRecord = std::map<std::pair<int, int>, TrialMeasures>;  // by (replicas, seed)
+
 // One layout under the sizing traffic: its trials and what they cost. Keeps the replications shared by all layouts.
 class LayoutTrials {
  public:
@@ -44,7 +51,8 @@ class LayoutTrials {
   sim::Outcome run(int replicas, int standby_per_zone, int seed, bool lose_first_zone) const;
   // The largest measured / target over the p95 targets `slo`; 1000 when a request never finished.
   double score(const SloTargets& slo, const sim::Outcome& outcome) const;
-  Evaluate evaluator(const SloTargets& slo) const;
+  // `record`, when given, receives what each trial measured and must outlive the evaluator.
+  Evaluate evaluator(const SloTargets& slo, TrialRecord* record = nullptr) const;
 
  private:
   std::unique_ptr<PreparedPool> pool_;

@@ -30,7 +30,6 @@ std::string fleet_comment(const report::Size& size, const std::string& source) {
 }
 
 Result<int> run(const Options& options, const Console& console) {
-  const double started = wall_seconds();
   MUSTER_TRY(SizeFile file, read_size(options.file));
   if (options.scale > 0) file.traffic.scale = options.scale;
   if (!options.trace.empty()) {
@@ -50,7 +49,6 @@ Result<int> run(const Options& options, const Console& console) {
   const std::filesystem::path out(options.out);
   report::Size& size = answer.report;
   size.fleet_file = (out / "fleet.yaml").string();
-  size.phases.push_back({.name = "all", .wall_s = wall_seconds() - started});
   MUSTER_TRY_VOID(files::write_file(size.fleet_file, to_yaml(answer.fleet, fleet_comment(size, options.file))));
   MUSTER_TRY_VOID(files::write_file((out / "report.html").string(), report::html(size)));
   const std::string json = report::to_json(size);

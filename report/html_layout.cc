@@ -167,7 +167,7 @@ std::string layout_section(const Size& s) {
                         c.gpus == 1 ? "" : "s", c.kv_precision.empty() ? "" : ", KV cache in " + c.kv_precision));
   facts.add("Why", c.why);
   facts.add("Limited by", c.binding);
-  facts.add("KV cache", fmt::format("{} tokens, {} sequences at once",
+  facts.add("KV cache", fmt::format("{} tokens, {} requests of full length at once",
                                     n(static_cast<std::uint64_t>(std::max<std::int64_t>(c.kv_tokens, 0))),
                                     number(c.max_concurrency)));
   if (c.error_band > 0) facts.add("Error band", "\xc2\xb1" + percent(c.error_band) + " on step times");

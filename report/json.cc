@@ -242,6 +242,7 @@ std::string to_json(const Size& s) {
                    {"relax", list_of(s.relax, relaxation)},
                    {"confidence", {{"replicas_for_slo", s.replicas_for_slo}, {"replicas_at_95", s.replicas_at_95}}},
                    {"slos", list_of(s.slos, slo)},
+                   {"sizing_target", s.sizing_target},
                    {"steps", list_of(s.steps, step)},
                    {"evidence", evidence(s)},
                    {"traffic", traffic_json(s.traffic)},

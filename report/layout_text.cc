@@ -74,7 +74,7 @@ std::string slo_label(std::string_view slo_name) {
 
 const Slo* sizing_slo(const Size& size) {
   for (const Slo& slo : size.slos)
-    if (slo.name == "e2e_p95_ms") return &slo;
+    if (slo.name == size.sizing_target) return &slo;
   return size.slos.empty() ? nullptr : &size.slos.front();
 }
 

@@ -112,7 +112,7 @@ struct PercentileSpeed {  // one replica when every request is as long as this p
 struct SizeStep {  // one fleet size that was tried
   int replicas = 0;
   int seeds = 0, seeds_meeting = 0;
-  double p95_latency_ms = 0;         // mean over the seeds of the p95 that the SLO bounds
+  double p95_latency_ms = 0;    // of Size::sizing_target, mean over the seeds
   double half_width_ms = 0;          // 95 % confidence
   double slo_attainment = 0;
 };
@@ -144,7 +144,8 @@ struct Size {
   std::string binding;
   std::vector<Relaxation> relax;
   int replicas_at_95 = 0;            // with which 95 % of the seeds meet the SLO
-  std::vector<Slo> slos;             // `steps` is held against e2e_p95_ms, or the first one when there is none
+  std::vector<Slo> slos;             // measured at the final size
+  std::string sizing_target;  // name of the target that a smaller fleet misses by most: it decides the size
   std::vector<SizeStep> steps;
   RunMetrics at_n, at_n_minus_1;     // at the peak, with replicas_for_slo and with one fewer; without requests: not run
   RunMetrics zone_loss;              // the final fleet, one zone lost at the peak
