@@ -27,8 +27,10 @@ Result<Catalogues> load_catalogues(const std::vector<std::string>& files) {
 
 void DeploymentOptions::add_to(CLI::App& verb) {
   verb.add_option("--model", model, "Catalogue key, a path to a config.json, or a model file")->required();
-  verb.add_option("--gpu", gpus, "Device key (h100-sxm), a MIG slice (h100-sxm/1g.10gb) or cpu; several by comma")->delimiter(',');
-  verb.add_option("--gpus", gpu_count, "GPUs that one replica may use at most (default: one node)")->check(CLI::Range(1, 1024));
+  verb.add_option("--gpu", gpus, "Device key (h100-sxm), a MIG slice (h100-sxm/1g.10gb) or cpu; several by comma")
+      ->delimiter(',');
+  verb.add_option("--gpus", gpu_count, "GPUs that one replica may use at most (default: one node)")
+      ->check(CLI::Range(1, 1024));
   verb.add_option("--nodes", nodes, "Nodes that one replica may use at most")->check(CLI::Range(1, 128));
   verb.add_option("--precision", precisions, "Weights: fp32, tf32, bf16, fp16, fp8, int8, int4, fp4; several by comma")
       ->delimiter(',');
@@ -38,12 +40,16 @@ void DeploymentOptions::add_to(CLI::App& verb) {
   verb.add_option("--pp", pp, "Pin the number of pipeline stages")->check(CLI::Range(1, 1024));
   verb.add_option("--dp", dp, "Replicas behind a balancer")->check(CLI::Range(1, 4096));
   verb.add_option("--ep", ep, "Pin the expert-parallel degree")->check(CLI::Range(1, 1024));
-  verb.add_option("--max-model-len", max_model_len, "Longest context, tokens (default: the model's)")->check(CLI::Range(1, 100'000'000));
-  verb.add_option("--gpu-memory-utilization", memory_fraction, "The engine's memory fraction")->check(CLI::Range(0.01, 1.0));
-  verb.add_option("--max-num-seqs", max_num_seqs, "Sequences running at once (default: the engine's)")->check(CLI::Range(1, 1'000'000));
+  verb.add_option("--max-model-len", max_model_len, "Longest context, tokens (default: the model's)")
+      ->check(CLI::Range(1, 100'000'000));
+  verb.add_option("--gpu-memory-utilization", memory_fraction, "The engine's memory fraction")
+      ->check(CLI::Range(0.01, 1.0));
+  verb.add_option("--max-num-seqs", max_num_seqs, "Sequences running at once (default: the engine's)")
+      ->check(CLI::Range(1, 1'000'000));
   verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Tokens of one step (default: the engine's)")
       ->check(CLI::Range(1, 10'000'000));
-  verb.add_option("--kv-blocks", kv_blocks, "Measured number of KV blocks, instead of the computed one")->check(CLI::PositiveNumber);
+  verb.add_option("--kv-blocks", kv_blocks, "Measured number of KV blocks, instead of the computed one")
+      ->check(CLI::PositiveNumber);
   verb.add_option("--catalog", catalog_files, "Your own model, GPU or node file; may be repeated");
 }
 
@@ -85,8 +91,8 @@ Result<std::unique_ptr<ResolvedDeployment>> resolve(const DeploymentOptions& opt
   question.dp = options.dp.value_or(1);
   const int pinned = options.tp.value_or(1) * options.pp.value_or(1);
   if (options.gpu_count > 0 && pinned > options.gpu_count)
-    return fail("--tp {} x --pp {} needs {} GPUs, --gpus gives {}", options.tp.value_or(1), options.pp.value_or(1), pinned,
-                options.gpu_count);
+    return fail("--tp {} x --pp {} needs {} GPUs, --gpus gives {}", options.tp.value_or(1), options.pp.value_or(1),
+                pinned, options.gpu_count);
   question.gpus_per_replica_max = std::max(question.gpus_per_replica_max, pinned);
   question.max_model_len = options.max_model_len;
   question.max_num_seqs = options.max_num_seqs;

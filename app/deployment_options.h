@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +22,8 @@ Result<Catalogues> load_catalogues(const std::vector<std::string>& files);
 
 struct DeploymentOptions {
   std::string model;
-  std::vector<std::string> gpus;             // keys; empty: every whole GPU (plan), an error elsewhere
-  int gpu_count = 0;                         // --gpus: per replica at most; 0: one node
+  std::vector<std::string> gpus;  // keys; empty: every whole GPU (plan), an error elsewhere
+  int gpu_count = 0;              // --gpus: per replica at most; 0: one node
   int nodes = 0;
   std::vector<std::string> precisions;
   std::string kv_precision;
@@ -41,7 +40,7 @@ struct DeploymentOptions {
 // A planner question together with what it points to. Not copyable: the question refers to the model.
 struct ResolvedDeployment {
   model::ModelSpec model;
-  planner::Question question;                // input/output tokens and concurrency are left to the caller
+  planner::Question question;  // input/output tokens and concurrency are left to the caller
 };
 Result<std::unique_ptr<ResolvedDeployment>> resolve(const DeploymentOptions& options, const Catalogues& catalogues);
 

@@ -75,9 +75,12 @@ Result<PoolSpec> read_pool(const files::Node& node) {
   read_positive(read, "gpu_memory_utilization", pool.memory_fraction);
   if (const auto blocks = read.child("kv_blocks")) {
     const Result<std::int64_t> value = blocks->integer();
-    if (!value) read.fail_with(std::unexpected(value.error()));
-    else if (*value < 1) read.fail_with(blocks->error(fmt::format("{} found; at least 1 is needed", *value)));
-    else pool.kv_blocks = *value;
+    if (!value)
+      read.fail_with(std::unexpected(value.error()));
+    else if (*value < 1)
+      read.fail_with(blocks->error(fmt::format("{} found; at least 1 is needed", *value)));
+    else
+      pool.kv_blocks = *value;
   }
   if (const auto parallel = read.child("parallel")) {
     files::MapReader inner(*parallel);
@@ -111,8 +114,10 @@ Result<ClassSpec> read_class(const files::Node& node) {
   read.optional("floor", spec.floor);
   if (const auto slo = read.child("slo")) {
     const Result<SloTargets> targets = read_slo(*slo);
-    if (targets) spec.slo = *targets;
-    else read.fail_with(std::unexpected(targets.error()));
+    if (targets)
+      spec.slo = *targets;
+    else
+      read.fail_with(std::unexpected(targets.error()));
   }
   MUSTER_TRY_VOID(read.finish());
   if (spec.floor < 0 || spec.floor >= 1)
@@ -130,9 +135,9 @@ Result<TenantSpec::Quota> read_quota(const files::Node& node) {
     read_positive(inner, "ceiling", quota.ceiling);
     if (const Result<void> r = inner.finish(); !r) read.fail_with(std::unexpected(r.error()));
     const double guarantee = quota.guarantee.value_or(0);
-    const double nominal = quota.nominal.value_or(guarantee), ceiling = quota.ceiling.value_or(std::max(nominal, guarantee));
-    if (guarantee > nominal || nominal > ceiling)
-      read.fail_with(rate->error("needs guarantee <= nominal <= ceiling"));
+    const double nominal = quota.nominal.value_or(guarantee),
+                 ceiling = quota.ceiling.value_or(std::max(nominal, guarantee));
+    if (guarantee > nominal || nominal > ceiling) read.fail_with(rate->error("needs guarantee <= nominal <= ceiling"));
   }
   int concurrent = 0;
   read_at_least(read, "concurrent", 1, concurrent);
@@ -149,8 +154,10 @@ Result<TenantSpec> read_tenant(const files::Node& node) {
   read.optional("weight", spec.weight);
   if (const auto quota = read.child("quota")) {
     const Result<TenantSpec::Quota> parsed = read_quota(*quota);
-    if (parsed) spec.quota = *parsed;
-    else read.fail_with(std::unexpected(parsed.error()));
+    if (parsed)
+      spec.quota = *parsed;
+    else
+      read.fail_with(std::unexpected(parsed.error()));
   }
   MUSTER_TRY_VOID(read.finish());
   if (spec.weight <= 0) return node.error(fmt::format("weight {} found; a number above 0 is needed", spec.weight));
@@ -226,11 +233,12 @@ Result<FleetFile> parse_fleet(std::string_view text, const std::string& file_nam
     inner.optional("prefix_affinity", fleet.prefix_affinity);
     inner.optional("zone_affinity", fleet.zone_affinity);
     if (const Result<void> r = inner.finish(); !r) read.fail_with(std::unexpected(r.error()));
-    const std::vector<std::string> policies = {"round-robin", "least-work", "power-of-two"}, affinities = {"ignore", "prefer"};
+    const std::vector<std::string> policies = {"round-robin", "least-work", "power-of-two"},
+                                   affinities = {"ignore", "prefer"};
     const auto known = [&](const std::string& word, const std::vector<std::string>& words, std::string_view what) {
       if (std::ranges::find(words, word) == words.end())
-        read.fail_with(routing->error(fmt::format("unknown {} '{}'{}; known are {}", what, word, did_you_mean(word, words),
-                                                  join(words, ", "))));
+        read.fail_with(routing->error(
+            fmt::format("unknown {} '{}'{}; known are {}", what, word, did_you_mean(word, words), join(words, ", "))));
     };
     known(fleet.routing_policy, policies, "policy");
     known(fleet.zone_affinity, affinities, "zone_affinity");
@@ -254,7 +262,8 @@ std::vector<std::string> not_simulated(const FleetFile& fleet) {
     }
   if (std::ranges::any_of(fleet.tenants, [](const TenantSpec& t) { return t.quota.has_value(); }))
     notes.push_back("quotas are read but not enforced in the simulation");
-  if (std::ranges::any_of(fleet.classes, [](const ClassSpec& c) { return c.preemptible || c.floor > 0 || c.deadline_s; }))
+  if (std::ranges::any_of(fleet.classes,
+                          [](const ClassSpec& c) { return c.preemptible || c.floor > 0 || c.deadline_s; }))
     notes.push_back("preemptible, deadline_s and floor are read but not simulated; classes are served in strict rank");
   if (fleet.prefix_affinity) notes.push_back("prefix_affinity is read but not simulated");
   return notes;

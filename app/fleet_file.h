@@ -22,13 +22,13 @@ struct PoolSpec {
   std::string engine;
   std::string gpu;
   std::string precision = "bf16";
-  std::string kv_precision;                     // empty: the engine's auto
+  std::string kv_precision;  // empty: the engine's auto
   int tp = 1, pp = 1, ep = 1;
   int replicas_initial = 1;
   std::optional<int> replicas_min, replicas_max;
   int standby_per_zone = 0;
   std::vector<std::string> zones = {"a"};
-  double cold_s = 150, warm_s = 6;              // start-up of a replica
+  double cold_s = 150, warm_s = 6;  // start-up of a replica
   int max_model_len = 0, max_num_seqs = 0, max_num_batched_tokens = 0;
   std::optional<double> memory_fraction;
   std::optional<std::int64_t> kv_blocks;
@@ -60,10 +60,10 @@ struct TenantSpec {
 
 struct FaultSpec {
   double at_s = 0;
-  std::string kind;                             // "zone_loss", "replica_loss"
-  std::string zone;                             // for zone_loss
-  std::optional<int> replica;                   // for replica_loss: its index
-  double for_s = 0;                             // 0: until the end
+  std::string kind;            // "zone_loss", "replica_loss"
+  std::string zone;            // for zone_loss
+  std::optional<int> replica;  // for replica_loss: its index
+  double for_s = 0;            // 0: until the end
 };
 
 struct FleetFile {

@@ -82,14 +82,18 @@ TEST_P(BadFleet, IsRefusedWithFileLineAndNeed) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Edits, BadFleet,
-    testing::Values(Bad{"replicas:", "replica:", "did you mean replicas?"}, Bad{"initial: 3", "initial: 0", "at least 1"},
-                    Bad{"initial: 3", "initial: many", "many"}, Bad{"min: 2", "min: 20", "min 20 is above max 12"},
-                    Bad{"tp: 4", "tp: 0", "at least 1"}, Bad{"tp: 4", "tp: 2.5", "2.5"}, Bad{"zones: [a, b, c]", "zones: []", "zones"},
-                    Bad{"zones: [a, b, c]", "zones: [a, a]", "twice"}, Bad{"class: batch", "class: bach", "did you mean batch?"},
-                    Bad{"kind: zone_loss", "kind: zoneloss", "did you mean zone_loss?"}, Bad{"zone: a,", "zone: d,", "zone 'd'"},
-                    Bad{"ttft_p95_ms: 2000", "ttft_p95_ms: -1", "above 0"}, Bad{"ttft_p95_ms: 2000", "ttft_p95_ms: .nan", "ttft_p95_ms"},
+    testing::Values(Bad{"replicas:", "replica:", "did you mean replicas?"},
+                    Bad{"initial: 3", "initial: 0", "at least 1"}, Bad{"initial: 3", "initial: many", "many"},
+                    Bad{"min: 2", "min: 20", "min 20 is above max 12"}, Bad{"tp: 4", "tp: 0", "at least 1"},
+                    Bad{"tp: 4", "tp: 2.5", "2.5"}, Bad{"zones: [a, b, c]", "zones: []", "zones"},
+                    Bad{"zones: [a, b, c]", "zones: [a, a]", "twice"},
+                    Bad{"class: batch", "class: bach", "did you mean batch?"},
+                    Bad{"kind: zone_loss", "kind: zoneloss", "did you mean zone_loss?"},
+                    Bad{"zone: a,", "zone: d,", "zone 'd'"}, Bad{"ttft_p95_ms: 2000", "ttft_p95_ms: -1", "above 0"},
+                    Bad{"ttft_p95_ms: 2000", "ttft_p95_ms: .nan", "ttft_p95_ms"},
                     Bad{"policy: least-work", "policy: least-wok", "did you mean least-work?"},
-                    Bad{"guarantee: 200k", "guarantee: 2M", "guarantee <= nominal"}, Bad{"    model: llama-3.1-70b", "    modell: llama-3.1-70b", "model"},
+                    Bad{"guarantee: 200k", "guarantee: 2M", "guarantee <= nominal"},
+                    Bad{"    model: llama-3.1-70b", "    modell: llama-3.1-70b", "model"},
                     Bad{"fleet: chat", "flet: chat", "fleet"}));
 
 }  // namespace

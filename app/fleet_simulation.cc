@@ -18,7 +18,8 @@ Result<std::unique_ptr<PreparedPool>> prepare(const PoolSpec& spec, const Catalo
   MUSTER_TRY(const cost::EngineVersion version, cost::parse_engine(spec.engine));
   MUSTER_TRY(const cost::EngineProfile engine, cost::engine_profile(version));
   MUSTER_TRY(const model::Dtype weights, parse_precision(spec.precision, fmt::format("pool {}: precision", spec.name)));
-  model::Dtype kv = weights == model::Dtype::kFp32 || weights == model::Dtype::kTf32 ? model::Dtype::kFp32 : model::Dtype::kBf16;
+  model::Dtype kv =
+      weights == model::Dtype::kFp32 || weights == model::Dtype::kTf32 ? model::Dtype::kFp32 : model::Dtype::kBf16;
   if (!spec.kv_precision.empty()) {
     MUSTER_TRY(kv, parse_precision(spec.kv_precision, fmt::format("pool {}: kv_precision", spec.name)));
   }
@@ -39,9 +40,10 @@ Result<std::unique_ptr<PreparedPool>> prepare(const PoolSpec& spec, const Catalo
     if (!pool->memory.fits) refusal = pool->memory.why;
   }
   if (refusal)
-    return std::unexpected(Error{fmt::format("pool {}: {} in {} does not run as {} on {}: {}", spec.name, pool->model.key,
-                                             spec.precision, cost::text(pool->deployment.layout), pool->gpu.key, *refusal),
-                                 Error::Kind::kNo});
+    return std::unexpected(
+        Error{fmt::format("pool {}: {} in {} does not run as {} on {}: {}", spec.name, pool->model.key, spec.precision,
+                          cost::text(pool->deployment.layout), pool->gpu.key, *refusal),
+              Error::Kind::kNo});
   pool->step.emplace(cost::StepModel::make(pool->deployment));
   pool->timer = std::make_unique<sim::CostStepTimer>(*pool->step);
   return pool;
@@ -61,7 +63,8 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
   s.kind.warm_start = from_seconds(pool.spec.warm_s);
   s.zones = pool.spec.zones;
   const auto zones = static_cast<int>(s.zones.size());
-  for (int i = 0; i < replicas; ++i) s.replicas.push_back({.zone = static_cast<std::uint32_t>(i % zones), .standby = false});
+  for (int i = 0; i < replicas; ++i)
+    s.replicas.push_back({.zone = static_cast<std::uint32_t>(i % zones), .standby = false});
   for (int i = 0; i < standby_per_zone * zones; ++i)
     s.replicas.push_back({.zone = static_cast<std::uint32_t>(i % zones), .standby = true});
   s.policy.running_max = static_cast<std::uint32_t>(s.kind.limits.max_num_seqs);
@@ -82,7 +85,8 @@ sim::RequestSlo request_slo(const SloTargets& slo) {
 
 Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Scenario& s) {
   s.policy.routing = policy::parse_routing(fleet.routing_policy).value_or(policy::Routing::kLeastWork);
-  s.policy.zone_affinity = fleet.zone_affinity == "prefer" ? policy::ZoneAffinity::kPrefer : policy::ZoneAffinity::kIgnore;
+  s.policy.zone_affinity =
+      fleet.zone_affinity == "prefer" ? policy::ZoneAffinity::kPrefer : policy::ZoneAffinity::kIgnore;
   if (!fleet.classes.empty()) s.classes.clear();
   for (const ClassSpec& spec : fleet.classes)
     s.classes.push_back({.name = spec.name, .rank = spec.rank, .slo = request_slo(spec.slo)});
@@ -177,7 +181,8 @@ report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::o
   m.output_tok_s_per_gpu = gpus > 0 ? m.output_tok_s / gpus : 0;
   m.goodput_rps = per_second(static_cast<double>(o.completed)) * all.slo_attainment;
   if (usd_per_gpu_h) m.usd = *usd_per_gpu_h * m.gpu_hours;
-  for (std::size_t i = 0; i < o.classes.size(); ++i) m.classes.push_back(group(s.classes[i].name, o.classes[i], seconds));
+  for (std::size_t i = 0; i < o.classes.size(); ++i)
+    m.classes.push_back(group(s.classes[i].name, o.classes[i], seconds));
   m.pools.push_back(all);
   for (const sim::FleetEvent& e : o.log)
     m.events.push_back({.at_s = to_seconds(e.at.time_since_epoch()), .kind = e.kind, .text = e.text});
@@ -188,7 +193,8 @@ report::RunPlots plots(const sim::Scenario& s, const sim::Outcome& o) {
   report::RunPlots p;
   if (o.samples.size() > 1) p.interval_s = to_seconds(o.samples[1].at - o.samples[0].at);
   for (std::size_t r = 0; r < s.replicas.size(); ++r)
-    p.replicas.push_back({.name = fmt::format("{}/{}{}", s.zones[s.replicas[r].zone], r, s.replicas[r].standby ? " standby" : "")});
+    p.replicas.push_back(
+        {.name = fmt::format("{}/{}{}", s.zones[s.replicas[r].zone], r, s.replicas[r].standby ? " standby" : "")});
   for (const sim::Sample& sample : o.samples) {
     p.arrivals_rps.push_back(p.interval_s > 0 ? sample.arrivals / p.interval_s : 0);
     p.queued.push_back(sample.queued);
@@ -219,7 +225,8 @@ std::vector<report::Slo> slo_rows(const SloTargets& slo, const sim::ClassOutcome
 
 bool meets(const SloTargets& slo, const sim::ClassOutcome& o) {
   if (o.completed < o.requests) return false;  // a request that never finished met nothing
-  return std::ranges::all_of(slo_rows(slo, o), [](const report::Slo& row) { return *row.measured_ms <= row.target_ms; });
+  return std::ranges::all_of(slo_rows(slo, o),
+                             [](const report::Slo& row) { return *row.measured_ms <= row.target_ms; });
 }
 
 }  // namespace muster::app

@@ -22,7 +22,7 @@ struct PreparedPool {
   cost::Deployment deployment;
   cost::MemoryVerdict memory;
   std::optional<cost::StepModel> step;
-  std::unique_ptr<sim::StepTimer> timer;         // the same, as the simulator asks it
+  std::unique_ptr<sim::StepTimer> timer;  // the same, as the simulator asks it
 };
 
 // Fails (the answer is no) when the layout is refused or the model does not fit; names what would help.
@@ -34,8 +34,8 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
 // Classes, tenants, routing and faults of the file on top. Fails when the trace names a tenant that the file lacks.
 Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Scenario& scenario);
 
-report::RunMetrics metrics(const sim::Scenario& scenario, const sim::Outcome& outcome, std::optional<double> usd_per_gpu_h,
-                           const std::string& pool_name);
+report::RunMetrics metrics(const sim::Scenario& scenario, const sim::Outcome& outcome,
+                           std::optional<double> usd_per_gpu_h, const std::string& pool_name);
 report::RunPlots plots(const sim::Scenario& scenario, const sim::Outcome& outcome);
 report::Latency latency(const QuantileSketch& sketch);
 

@@ -9,17 +9,21 @@ namespace {
 
 // A YAML scalar that reads back as the same text: quoted unless it is plainly a word.
 std::string scalar(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./@") ==
-                                          std::string::npos &&
-                     text[0] != '-' && text[0] != '@' && text.find_first_not_of("0123456789.eE+-_") != std::string::npos &&
-                     text != "true" && text != "false" && text != "yes" && text != "no" && text != "null" && text != "on" &&
+  const bool plain = !text.empty() &&
+                     text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./@") ==
+                         std::string::npos &&
+                     text[0] != '-' && text[0] != '@' &&
+                     text.find_first_not_of("0123456789.eE+-_") != std::string::npos && text != "true" &&
+                     text != "false" && text != "yes" && text != "no" && text != "null" && text != "on" &&
                      text != "off" && text != "y" && text != "n";
   if (plain) return text;
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else quoted += c;
+    if (static_cast<unsigned char>(c) < 0x20)
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      quoted += c;
   }
   return quoted + '"';
 }
@@ -50,10 +54,12 @@ std::string slo_text(const SloTargets& slo) {
 }
 
 std::string pool_text(const PoolSpec& pool) {
-  std::string out = fmt::format("  - name: {}\n    model: {}\n    engine: {}\n    gpu: {}\n    precision: {}\n", scalar(pool.name),
-                                scalar(pool.model), scalar(pool.engine), scalar(pool.gpu), scalar(pool.precision));
+  std::string out =
+      fmt::format("  - name: {}\n    model: {}\n    engine: {}\n    gpu: {}\n    precision: {}\n", scalar(pool.name),
+                  scalar(pool.model), scalar(pool.engine), scalar(pool.gpu), scalar(pool.precision));
   if (!pool.kv_precision.empty()) out += fmt::format("    kv_precision: {}\n", scalar(pool.kv_precision));
-  out += fmt::format("    parallel: {{tp: {}, pp: {}{}}}\n", pool.tp, pool.pp, pool.ep > 1 ? fmt::format(", ep: {}", pool.ep) : "");
+  out += fmt::format("    parallel: {{tp: {}, pp: {}{}}}\n", pool.tp, pool.pp,
+                     pool.ep > 1 ? fmt::format(", ep: {}", pool.ep) : "");
   FlowMap replicas;
   replicas.add("initial", std::optional(pool.replicas_initial));
   replicas.add("min", pool.replicas_min);
@@ -62,10 +68,12 @@ std::string pool_text(const PoolSpec& pool) {
   out += fmt::format("    replicas: {}\n", replicas.text());
   std::vector<std::string> zones;
   for (const std::string& zone : pool.zones) zones.push_back(scalar(zone));
-  out += fmt::format("    zones: [{}]\n    startup: {{cold_s: {:.10g}, warm_s: {:.10g}}}\n", join(zones, ", "), pool.cold_s, pool.warm_s);
+  out += fmt::format("    zones: [{}]\n    startup: {{cold_s: {:.10g}, warm_s: {:.10g}}}\n", join(zones, ", "),
+                     pool.cold_s, pool.warm_s);
   if (pool.max_model_len > 0) out += fmt::format("    max_model_len: {}\n", pool.max_model_len);
   if (pool.max_num_seqs > 0) out += fmt::format("    max_num_seqs: {}\n", pool.max_num_seqs);
-  if (pool.max_num_batched_tokens > 0) out += fmt::format("    max_num_batched_tokens: {}\n", pool.max_num_batched_tokens);
+  if (pool.max_num_batched_tokens > 0)
+    out += fmt::format("    max_num_batched_tokens: {}\n", pool.max_num_batched_tokens);
   if (pool.memory_fraction) out += fmt::format("    gpu_memory_utilization: {:.10g}\n", *pool.memory_fraction);
   if (pool.kv_blocks) out += fmt::format("    kv_blocks: {}\n", *pool.kv_blocks);
   if (pool.autoscale) {

@@ -7,7 +7,11 @@ namespace muster::app {
 
 LayoutTrials::LayoutTrials(std::unique_ptr<PreparedPool> pool, const std::vector<workload::Trace>& replications,
                            const SizeFile& file, const SizingTraffic& traffic, int threads)
-    : pool_(std::move(pool)), replications_(&replications), file_(&file), warm_up_s_(traffic.warm_up_s), threads_(threads) {}
+    : pool_(std::move(pool)),
+      replications_(&replications),
+      file_(&file),
+      warm_up_s_(traffic.warm_up_s),
+      threads_(threads) {}
 
 sim::Scenario LayoutTrials::scenario(int replicas, int standby_per_zone, int seed, double sample_interval_s) const {
   sim::Scenario s = app::scenario(*pool_, replicas, standby_per_zone);
@@ -46,10 +50,12 @@ Evaluate LayoutTrials::evaluator(const SloTargets& slo, TrialRecord* record) con
       const sim::Outcome outcome = run(trials[i].replicas, 0, trials[i].seed, false);
       scores[i] = score(slo, outcome);
       const auto requests = static_cast<double>(std::max<std::uint64_t>(1, outcome.all.requests));
-      measures[i] = {.slos = slo_rows(slo, outcome.all), .attainment = static_cast<double>(outcome.all.attained) / requests};
+      measures[i] = {.slos = slo_rows(slo, outcome.all),
+                     .attainment = static_cast<double>(outcome.all.attained) / requests};
     });
     if (record != nullptr)
-      for (std::size_t i = 0; i < trials.size(); ++i) (*record)[{trials[i].replicas, trials[i].seed}] = std::move(measures[i]);
+      for (std::size_t i = 0; i < trials.size(); ++i)
+        (*record)[{trials[i].replicas, trials[i].seed}] = std::move(measures[i]);
     return scores;
   };
 }

@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -12,9 +13,13 @@
 
 namespace muster::app {
 
-void Console::print(const std::string& text) const { fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n"); }
+void Console::print(const std::string& text) const {
+  fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
+}
 
-void Console::note(const std::string& text) const { fmt::print(stderr, "muster: {}\n", text); }
+void Console::note(const std::string& text) const {
+  fmt::print(stderr, "muster: {}\n", text);
+}
 
 namespace {
 
@@ -30,23 +35,35 @@ Console console() {
   return c;
 }
 
-// CLI11's message, with the option that was probably meant.
-std::string usage_message(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
-  std::string message = error.what();
-  const CLI::App* verb = root.get_subcommands().empty() ? &root : root.get_subcommands().front();
+// The innermost verb that was recognised.
+const CLI::App& verb_of(const CLI::App& root) {
+  const CLI::App* verb = &root;
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-  std::vector<std::string> names;
-  for (const CLI::Option* option : verb->get_options())
+  return *verb;
+}
+
+// The first word of the command line that is no option or verb here, with what was probably meant; "" if there is none.
+std::string unknown_word(const CLI::App& verb, int argc, char** argv) {
+  std::vector<std::string> names, verbs;
+  for (const CLI::Option* option : verb.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  for (const CLI::App* sub : verb->get_subcommands(nullptr)) names.push_back(sub->get_name());
+  for (const CLI::App* sub : verb.get_subcommands(nullptr)) verbs.push_back(sub->get_name());
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = std::string_view(argv[i]).substr(0, std::string_view(argv[i]).find('='));
-    if (message.find(word) != std::string::npos && std::ranges::find(names, word) == names.end()) {
-      message += did_you_mean(word, names);
-      break;
-    }
+    if (word.starts_with("--") && std::ranges::find(names, word) == names.end())
+      return fmt::format("unknown option {}{}", word, did_you_mean(word, names));
+    if (i == 1 && !verbs.empty() && !word.starts_with("-") && std::ranges::find(verbs, word) == verbs.end())
+      return fmt::format("unknown verb {}{}; there are {}", word, did_you_mean(word, verbs), join(verbs, ", "));
   }
-  return message + fmt::format("\nmuster: see muster {}--help", verb == &root ? "" : verb->get_name() + " ");
+  return "";
+}
+
+// What is wrong with the command line, and where to look.
+std::string usage_message(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
+  const CLI::App& verb = verb_of(root);
+  std::string message = unknown_word(verb, argc, argv);
+  if (message.empty()) message = error.what();
+  return message + fmt::format("\nmuster: see muster {}--help", &verb == &root ? "" : verb.get_name() + " ");
 }
 
 int run(int argc, char** argv) {

@@ -9,8 +9,8 @@
 
 namespace muster::app {
 
-// job(0) ... job(count - 1), each once, on at most `threads` threads; returns when all are done. Jobs must not throw and
-// must write to places of their own; so the results do not depend on the number of threads.
+// job(0) ... job(count - 1), each once, on at most `threads` threads; returns when all are done. Jobs must not throw
+// and must write to places of their own; so the results do not depend on the number of threads.
 template <class Job>
 void parallel_for(std::size_t count, int threads, Job job) {
   std::atomic<std::size_t> next{0};
@@ -23,6 +23,8 @@ void parallel_for(std::size_t count, int threads, Job job) {
   work();
 }
 
-inline int default_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+inline int default_threads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 }  // namespace muster::app

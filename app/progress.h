@@ -14,8 +14,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void show(std::string_view what);                 // replaces the line
-  void show(std::string_view what, double share);   // with a bar; at most ten times a second
+  void show(std::string_view what);                // replaces the line
+  void show(std::string_view what, double share);  // with a bar; at most ten times a second
   void clear();
 
  private:

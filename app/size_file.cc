@@ -27,7 +27,8 @@ Result<TrafficSpec> read_traffic(const files::Node& node, const std::string& fil
   read.optional("arrivals", traffic.arrivals);
   read.optional("peak_window_s", traffic.peak_window_s);
   MUSTER_TRY_VOID(read.finish());
-  if (traffic.profile.empty() == traffic.trace.empty()) return node.error("needs either a profile or a trace, and one of them only");
+  if (traffic.profile.empty() == traffic.trace.empty())
+    return node.error("needs either a profile or a trace, and one of them only");
   if (traffic.scale <= 0) return node.error(fmt::format("scale {} found; a number above 0 is needed", traffic.scale));
   if (traffic.peak_window_s < 30 || traffic.peak_window_s > 86400)
     return node.error(fmt::format("peak_window_s {} found; 30 to 86400 is needed", traffic.peak_window_s));
@@ -68,9 +69,11 @@ Result<void> read_parallel(const files::Node& node, SizeFile& size) {
 
 Result<void> check(const files::Node& document, const SizeFile& size) {
   if (size.gpus.empty()) return document.error("gpu is missing; a device key or a list of them is needed");
-  if (!size.slo.any()) return document.error("slo is missing; at least one target is needed, such as {e2e_p95_ms: 20000}");
+  if (!size.slo.any())
+    return document.error("slo is missing; at least one target is needed, such as {e2e_p95_ms: 20000}");
   if (size.zones.empty()) return document.error("zones is empty; at least one is needed");
-  if (size.headroom < 0 || size.headroom > 4) return document.error(fmt::format("headroom {} found; a share such as 0.35 is needed", size.headroom));
+  if (size.headroom < 0 || size.headroom > 4)
+    return document.error(fmt::format("headroom {} found; a share such as 0.35 is needed", size.headroom));
   if (size.standby_per_zone < 0) return document.error("standby_per_zone cannot be negative");
   if (size.cold_s < 0 || size.warm_s < 0) return document.error("start-up times cannot be negative");
   std::vector<std::string> zones = size.zones;
@@ -106,13 +109,17 @@ Result<SizeFile> read_size(const std::string& path) {
     if (const Result<void> r = read_parallel(*parallel, size); !r) read.fail_with(std::unexpected(r.error()));
   if (const auto slo = read.child("slo")) {
     const Result<SloTargets> targets = read_slo(*slo);
-    if (targets) size.slo = *targets;
-    else read.fail_with(std::unexpected(targets.error()));
+    if (targets)
+      size.slo = *targets;
+    else
+      read.fail_with(std::unexpected(targets.error()));
   }
   if (const auto traffic = read.required_child("traffic")) {
     const Result<TrafficSpec> parsed = read_traffic(*traffic, path);
-    if (parsed) size.traffic = *parsed;
-    else read.fail_with(std::unexpected(parsed.error()));
+    if (parsed)
+      size.traffic = *parsed;
+    else
+      read.fail_with(std::unexpected(parsed.error()));
   }
   if (const auto startup = read.child("startup")) {
     files::MapReader inner(*startup);

@@ -28,7 +28,8 @@ TEST(SizeFile, ReadsWithDefaultsAndPathsBesideTheFile) {
   EXPECT_EQ(size->gpus, std::vector<std::string>{"h100-sxm"});
   EXPECT_EQ(size->headroom, 0.35);
   EXPECT_EQ(size->standby_per_zone, 1);
-  EXPECT_EQ(std::filesystem::path(size->traffic.profile).parent_path(), std::filesystem::path(testing::TempDir() + "/x").parent_path());
+  EXPECT_EQ(std::filesystem::path(size->traffic.profile).parent_path(),
+            std::filesystem::path(testing::TempDir() + "/x").parent_path());
 }
 
 TEST(SizeFile, AListOfDevicesIsAList) {
@@ -42,7 +43,9 @@ TEST(SizeFile, SaysWhatIsMissingOrWrong) {
   EXPECT_THAT(read(kGood + "headrom: 0.3\n").error().message, HasSubstr("did you mean headroom?"));
   EXPECT_THAT(read(kGood + "headroom: -1\n").error().message, HasSubstr("headroom -1"));
   EXPECT_THAT(read("fleet: x\nmodel: y\ngpu: z\ntraffic: {profile: p}\n").error().message, HasSubstr("slo is missing"));
-  EXPECT_THAT(read("fleet: x\nmodel: y\ngpu: z\ntraffic: {profile: p, trace: q}\nslo: {e2e_p95_ms: 1}\n").error().message, HasSubstr("one of them"));
+  EXPECT_THAT(
+      read("fleet: x\nmodel: y\ngpu: z\ntraffic: {profile: p, trace: q}\nslo: {e2e_p95_ms: 1}\n").error().message,
+      HasSubstr("one of them"));
 }
 
 }  // namespace

@@ -100,9 +100,13 @@ int SizeEvidence::meeting() const {
   return static_cast<int>(std::ranges::count_if(scores, [](double s) { return s <= 1; }));
 }
 
-double SizeEvidence::mean() const { return mean_interval_95(scores).mean; }
+double SizeEvidence::mean() const {
+  return mean_interval_95(scores).mean;
+}
 
-double SizeEvidence::half_width_95() const { return mean_interval_95(scores).half_width; }
+double SizeEvidence::half_width_95() const {
+  return mean_interval_95(scores).half_width;
+}
 
 double SizeEvidence::bound_for_next_95() const {
   const std::size_t n = scores.size();

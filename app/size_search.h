@@ -1,7 +1,8 @@
 // The smallest fleet that meets its targets, found by trying sizes on several replications of the traffic.
 //
 // Knows nothing of fleets: a trial is (replicas, seed) -> score, where score is the largest measured / target over the
-// p95 targets; at most 1 means that all are met. Common random numbers: the same seed is the same traffic at every size.
+// p95 targets; at most 1 means that all are met. Common random numbers: the same seed is the same traffic at every
+// size.
 #pragma once
 
 #include <functional>
@@ -21,13 +22,13 @@ using Evaluate = std::function<std::vector<double>(const std::vector<Trial>&)>;
 struct SearchSettings {
   int first_guess = 1;
   int replicas_max = 2000;
-  int quick_seeds = 2;      // to bracket the answer
-  int seeds = 8;            // to decide it
+  int quick_seeds = 2;  // to bracket the answer
+  int seeds = 8;        // to decide it
 };
 
-struct SizeEvidence {       // one size, all seeds that were tried on it
+struct SizeEvidence {  // one size, all seeds that were tried on it
   std::vector<double> scores;
-  int meeting() const;      // seeds with a score of at most 1
+  int meeting() const;  // seeds with a score of at most 1
   double mean() const;
   double half_width_95() const;
   // A bound that one more replication stays under with 95 % probability: mean + t(0.95) * s * sqrt(1 + 1/n).
@@ -35,9 +36,10 @@ struct SizeEvidence {       // one size, all seeds that were tried on it
 };
 
 struct SearchResult {
-  std::optional<int> replicas;        // smallest N whose mean score is at most 1; nullopt: no size up to the largest tried
-  std::optional<int> replicas_at_95;  // smallest N >= replicas whose bound_for_next_95 is at most 1; nullopt: not up to replicas_max
-  double best_score = 0;              // when nothing meets: the score that more replicas no longer improve
+  std::optional<int> replicas;  // smallest N whose mean score is at most 1; nullopt: no size up to the largest tried
+  std::optional<int>
+      replicas_at_95;  // smallest N >= replicas whose bound_for_next_95 is at most 1; nullopt: not up to replicas_max
+  double best_score = 0;  // when nothing meets: the score that more replicas no longer improve
   int largest_tried = 0;
   std::map<int, SizeEvidence> sizes;  // fully tried ones (`seeds` seeds)
 };

@@ -16,8 +16,8 @@ report::Lengths lengths(const workload::LengthStatistics& s) {
 
 // The largest mean of the rate curve over `width_s`, requests/s.
 double busiest(const workload::Profile& profile, double width_s) {
-  const std::size_t windows = std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(width_s / profile.rate_window_s)), 1,
-                                                      profile.rate_curve_rps.size());
+  const std::size_t windows = std::clamp<std::size_t>(
+      static_cast<std::size_t>(std::lround(width_s / profile.rate_window_s)), 1, profile.rate_curve_rps.size());
   double best = 0;
   for (std::size_t i = 0; i + windows <= profile.rate_curve_rps.size(); ++i) {
     double sum = 0;
@@ -59,7 +59,8 @@ Result<SizingTraffic> sizing_traffic(const TrafficSpec& spec, std::uint64_t seed
   workload::Trace whole;
   if (spec.trace.empty()) {
     MUSTER_TRY(traffic.profile, workload::read_profile(spec.profile));
-    MUSTER_TRY(whole, workload::synthesise(traffic.profile, {.arrivals = *arrivals, .scale = spec.scale, .seed = seed}));
+    MUSTER_TRY(whole,
+               workload::synthesise(traffic.profile, {.arrivals = *arrivals, .scale = spec.scale, .seed = seed}));
     whole.source = spec.profile;
   } else {
     MUSTER_TRY(const workload::Trace trace, workload::read_trace(spec.trace));
@@ -90,7 +91,8 @@ PercentileLengths lengths_at(const std::vector<workload::Request>& requests, dou
   std::ranges::sort(by_context);
   const auto n = static_cast<double>(by_context.size());
   const auto first = static_cast<std::size_t>(std::clamp(std::floor((percentile - 0.02) * n), 0.0, n - 1));
-  const auto last = static_cast<std::size_t>(std::clamp(std::ceil((percentile + 0.02) * n), static_cast<double>(first) + 1, n));
+  const auto last =
+      static_cast<std::size_t>(std::clamp(std::ceil((percentile + 0.02) * n), static_cast<double>(first) + 1, n));
   PercentileLengths mean;
   for (std::size_t i = first; i < last; ++i) {
     mean.input += requests[by_context[i].second].input_tokens;

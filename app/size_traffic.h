@@ -1,4 +1,5 @@
-// The traffic that a fleet is sized for: what it is like, and the stretch at peak rate that every replication simulates.
+// The traffic that a fleet is sized for: what it is like, and the stretch at peak rate that every replication
+// simulates.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 namespace muster::app {
 
 struct SizingTraffic {
-  workload::Profile profile;               // as read, or fitted from the trace
+  workload::Profile profile;  // as read, or fitted from the trace
   workload::Arrivals arrivals = workload::Arrivals::kGamma;
   double scale = 1;
-  double peak_rate_rps = 0;                // mean over the busiest stretch of peak_window_s, scaled
+  double peak_rate_rps = 0;  // mean over the busiest stretch of peak_window_s, scaled
   double peak_window_s = 300;
-  double warm_up_s = 60;                   // simulated before it and not counted
-  report::Traffic description;             // of the whole trace (or one synthesis of the profile), scaled
-  std::vector<workload::Request> sample;   // its requests, for percentiles
+  double warm_up_s = 60;                  // simulated before it and not counted
+  report::Traffic description;            // of the whole trace (or one synthesis of the profile), scaled
+  std::vector<workload::Request> sample;  // its requests, for percentiles
 
   // Replication `run`: warm_up_s + peak_window_s at the peak rate.
   Result<workload::Trace> replication(std::uint64_t seed, std::uint64_t run) const;

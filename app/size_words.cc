@@ -10,7 +10,9 @@
 namespace muster::app {
 namespace {
 
-std::string seconds_or_ms(double ms) { return ms >= 1000 ? fmt::format("{:.1f} s", ms / 1e3) : fmt::format("{:.0f} ms", ms); }
+std::string seconds_or_ms(double ms) {
+  return ms >= 1000 ? fmt::format("{:.1f} s", ms / 1e3) : fmt::format("{:.0f} ms", ms);
+}
 
 std::string thousands(double n) {
   const std::string digits = fmt::format("{:.0f}", n);
@@ -71,7 +73,8 @@ std::string binding_of(const SizeFile& file, const LayoutTrials& trials, const r
   const auto count = static_cast<double>(std::max<std::size_t>(1, trace.requests.size()));
   const auto batch = static_cast<std::int64_t>(std::max(1.0, running));
   const double context = (input + output / 2) / count;
-  const cost::PrefillChunk chunk{.tokens = static_cast<std::int64_t>(std::max(1.0, static_cast<double>(batch) * input / std::max(1.0, output)))};
+  const cost::PrefillChunk chunk{
+      .tokens = static_cast<std::int64_t>(std::max(1.0, static_cast<double>(batch) * input / std::max(1.0, output)))};
   const cost::StepBreakdown b = pool.step->breakdown(0, {.prefills = {&chunk, 1},
                                                          .decode_sequences = batch,
                                                          .decode_kv_tokens = batch * static_cast<std::int64_t>(context),
@@ -92,41 +95,48 @@ std::string paragraph(const report::Size& size, const SizeFile& file) {
   std::string text = fmt::format(
       "{} in {} at a p95 context of {} tokens runs as {} on {} {} of one node per replica. A replica "
       "makes {} output tok/s when every request is of median length and {} at the p95 context. ",
-      size.model, size.layout.precision, thousands(size.traffic.context.p95), layout_words(size.layout), size.layout.gpus,
-      size.layout.gpu, thousands(median.output_tok_s), thousands(tail.output_tok_s));
-  text += fmt::format("{} replicas meet the SLO at the peak of {:.1f} requests/s", size.replicas_for_slo, size.peak_rate_rps);
-  if (size.replicas_at_95 > size.replicas_for_slo) text += fmt::format(" ({} with 95 % confidence)", size.replicas_at_95);
-  text += fmt::format("; with {:.0f} % headroom for bursts and rolling deploys that is {} ({}), plus {} warm standby{} ({} per zone): "
-                      "{} GPUs",
-                      100 * size.headroom, size.replicas, join(per_zone, ", "), size.standby, size.standby == 1 ? "" : "s",
-                      file.standby_per_zone, size.gpus);
+      size.model, size.layout.precision, thousands(size.traffic.context.p95), layout_words(size.layout),
+      size.layout.gpus, size.layout.gpu, thousands(median.output_tok_s), thousands(tail.output_tok_s));
+  text += fmt::format("{} replicas meet the SLO at the peak of {:.1f} requests/s", size.replicas_for_slo,
+                      size.peak_rate_rps);
+  if (size.replicas_at_95 > size.replicas_for_slo)
+    text += fmt::format(" ({} with 95 % confidence)", size.replicas_at_95);
+  text += fmt::format(
+      "; with {:.0f} % headroom for bursts and rolling deploys that is {} ({}), plus {} warm standby{} ({} per zone): "
+      "{} GPUs",
+      100 * size.headroom, size.replicas, join(per_zone, ", "), size.standby, size.standby == 1 ? "" : "s",
+      file.standby_per_zone, size.gpus);
   if (size.usd_h) text += fmt::format(", ${:.2f}/h", *size.usd_h);
   text += ". ";
   if (size.zones.size() > 1)
-    text += size.zone_loss_meets_slo
-                ? fmt::format("Losing zone {} at peak keeps the SLO (p95 end to end {}). ", size.zones.front(),
-                              seconds_or_ms(size.zone_loss.e2e_ms.p95))
-                : fmt::format("Losing zone {} at peak breaks the SLO (p95 end to end {}). ", size.zones.front(),
-                              seconds_or_ms(size.zone_loss.e2e_ms.p95));
+    text += size.zone_loss_meets_slo ? fmt::format("Losing zone {} at peak keeps the SLO (p95 end to end {}). ",
+                                                   size.zones.front(), seconds_or_ms(size.zone_loss.e2e_ms.p95))
+                                     : fmt::format("Losing zone {} at peak breaks the SLO (p95 end to end {}). ",
+                                                   size.zones.front(), seconds_or_ms(size.zone_loss.e2e_ms.p95));
   else
     text += "With one zone, its loss is the loss of the fleet. ";
-  text += fmt::format("What binds is {}. Scale on queue wait p95 first, on TPOT 1.3 times its baseline second, on GPU utilisation last.",
-                      size.binding);
+  text += fmt::format(
+      "What binds is {}. Scale on queue wait p95 first, on TPOT 1.3 times its baseline second, on GPU utilisation "
+      "last.",
+      size.binding);
   return text;
 }
 
 std::string infeasible_message(const SizeFile& file, const LayoutTrials& trials, int replicas) {
   const sim::Outcome outcome = trials.run(replicas, 0, 0, false);
-  std::string message = fmt::format("no fleet of up to {} replicas meets the SLO; the nearest is {} {} on {}:", replicas,
-                                    trials.pool().spec.precision, cost::text(trials.pool().deployment.layout), trials.pool().gpu.key);
+  std::string message =
+      fmt::format("no fleet of up to {} replicas meets the SLO; the nearest is {} {} on {}:", replicas,
+                  trials.pool().spec.precision, cost::text(trials.pool().deployment.layout), trials.pool().gpu.key);
   for (const report::Slo& row : slo_rows(file.slo, outcome.all)) {
     const bool met = *row.measured_ms <= row.target_ms;
-    message += fmt::format("\n  {} {:.6g}: {} at best{}", row.name, row.target_ms, seconds_or_ms(*row.measured_ms),
-                           met ? ", met"
-                               : fmt::format(", infeasible; the nearest feasible target is {:.6g}", round_up(*row.measured_ms * 1.02)));
+    message += fmt::format(
+        "\n  {} {:.6g}: {} at best{}", row.name, row.target_ms, seconds_or_ms(*row.measured_ms),
+        met ? ", met"
+            : fmt::format(", infeasible; the nearest feasible target is {:.6g}", round_up(*row.measured_ms * 1.02)));
   }
-  message += fmt::format("\n  of the p95 end-to-end time, queue wait is {} and generation the rest: more replicas do not shorten that",
-                         seconds_or_ms(outcome.all.queue_wait_ms.quantile(0.95)));
+  message += fmt::format(
+      "\n  of the p95 end-to-end time, queue wait is {} and generation the rest: more replicas do not shorten that",
+      seconds_or_ms(outcome.all.queue_wait_ms.quantile(0.95)));
   return message;
 }
 

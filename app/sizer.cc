@@ -13,14 +13,14 @@
 namespace muster::app {
 namespace {
 
-constexpr int kLayoutsToTry = 3;     // the cheapest by estimate; simulation decides between them
-constexpr double kSafeLoad = 0.7;    // of the steady-state throughput, for first guesses
+constexpr int kLayoutsToTry = 3;   // the cheapest by estimate; simulation decides between them
+constexpr double kSafeLoad = 0.7;  // of the steady-state throughput, for first guesses
 
 // A layout that may be chosen, with its estimated fleet.
 struct Contender {
   const planner::Candidate* candidate = nullptr;
-  int guess = 1;                     // replicas
-  double cost_estimate = 0;          // $/h, or GPUs when a price is missing
+  int guess = 1;             // replicas
+  double cost_estimate = 0;  // $/h, or GPUs when a price is missing
 };
 
 class Sizer {
@@ -54,13 +54,15 @@ class Sizer {
   Result<void> read_traffic() {
     phase("reading the traffic");
     if (!policy::parse_routing(file_.routing_policy))
-      return fail("routing: unknown policy '{}'; known are round-robin, least-work, power-of-two", file_.routing_policy);
+      return fail("routing: unknown policy '{}'; known are round-robin, least-work, power-of-two",
+                  file_.routing_policy);
     MUSTER_TRY(traffic_, sizing_traffic(file_.traffic, settings_.seed));
     size_.traffic = traffic_.description;
     size_.peak_rate_rps = traffic_.peak_rate_rps;
     replications_.resize(static_cast<std::size_t>(settings_.seeds));
     std::vector<Result<workload::Trace>> made(replications_.size(), fail("not made"));
-    parallel_for(made.size(), settings_.threads, [&](std::size_t i) { made[i] = traffic_.replication(settings_.seed, i); });
+    parallel_for(made.size(), settings_.threads,
+                 [&](std::size_t i) { made[i] = traffic_.replication(settings_.seed, i); });
     for (std::size_t i = 0; i < made.size(); ++i) {
       MUSTER_TRY(replications_[i], std::move(made[i]));
     }
@@ -100,14 +102,17 @@ class Sizer {
   }
 
   std::string nothing_fits() const {
-    std::string message = fmt::format("{} fits none of {} in an allowed precision:", resolved_->model.key, join(file_.gpus, ", "));
+    std::string message =
+        fmt::format("{} fits none of {} in an allowed precision:", resolved_->model.key, join(file_.gpus, ", "));
     int shown = 0;
     for (const planner::Candidate& c : candidates_)
       if (!c.fits && std::ranges::find(allowed_, c.precision.weights) != allowed_.end() && shown++ < 6)
-        message += fmt::format("\n  {} {} {}: {}", c.gpu->key, model::name(c.precision.weights), cost::text(c.layout), c.why);
+        message +=
+            fmt::format("\n  {} {} {}: {}", c.gpu->key, model::name(c.precision.weights), cost::text(c.layout), c.why);
     for (const planner::Candidate& c : candidates_)
       if (c.fits) {
-        message += fmt::format("\n  allowing {} would do: {} on {}", model::name(c.precision.weights), cost::text(c.layout), c.gpu->key);
+        message += fmt::format("\n  allowing {} would do: {} on {}", model::name(c.precision.weights),
+                               cost::text(c.layout), c.gpu->key);
         break;
       }
     return message;
@@ -115,7 +120,8 @@ class Sizer {
 
   // $/h of `replicas` serving plus the standbys; GPUs when any candidate device has no price.
   double fleet_cost(const planner::Candidate& c, int replicas) const {
-    const bool priced = std::ranges::all_of(resolved_->question.gpus, [](const hardware::Gpu& g) { return g.price.has_value(); });
+    const bool priced =
+        std::ranges::all_of(resolved_->question.gpus, [](const hardware::Gpu& g) { return g.price.has_value(); });
     const int all = replicas + file_.standby_per_zone * static_cast<int>(file_.zones.size());
     return all * c.layout.gpus_per_replica() * (priced ? c.gpu->price->usd_per_gpu_hour : 1.0);
   }
@@ -126,9 +132,10 @@ class Sizer {
     for (const planner::Candidate& c : candidates_) {
       if (!allowed(c)) continue;
       const double per_replica_rps = c.speed->output_tok_s / resolved_->question.output_tokens;
-      const int guess = std::clamp(static_cast<int>(std::ceil(traffic_.peak_rate_rps / (kSafeLoad * per_replica_rps))), 1,
-                                   file_.replicas_max);
-      all.push_back({.candidate = &c, .guess = guess, .cost_estimate = fleet_cost(c, with_headroom(guess, file_.headroom))});
+      const int guess = std::clamp(static_cast<int>(std::ceil(traffic_.peak_rate_rps / (kSafeLoad * per_replica_rps))),
+                                   1, file_.replicas_max);
+      all.push_back(
+          {.candidate = &c, .guess = guess, .cost_estimate = fleet_cost(c, with_headroom(guess, file_.headroom))});
     }
     std::ranges::stable_sort(all, {}, &Contender::cost_estimate);
     return all;
@@ -160,7 +167,10 @@ class Sizer {
   }
 
   SearchSettings search_settings(int guess) const {
-    return {.first_guess = guess, .replicas_max = file_.replicas_max, .quick_seeds = std::min(2, settings_.seeds), .seeds = settings_.seeds};
+    return {.first_guess = guess,
+            .replicas_max = file_.replicas_max,
+            .quick_seeds = std::min(2, settings_.seeds),
+            .seeds = settings_.seeds};
   }
 
   Result<void> choose_layout() {
@@ -194,7 +204,8 @@ class Sizer {
       trials_ = std::move(trials);
       guess_ = *found.replicas;
     }
-    if (chosen_ == nullptr) return std::unexpected(Error{infeasible_message(file_, *nearest, nearest_replicas), Error::Kind::kNo});
+    if (chosen_ == nullptr)
+      return std::unexpected(Error{infeasible_message(file_, *nearest, nearest_replicas), Error::Kind::kNo});
     size_.layout = to_report(*chosen_);
     return {};
   }
@@ -203,7 +214,8 @@ class Sizer {
     phase("finding the smallest fleet");
     TrialRecord record;
     const SearchResult found = search(trials_->evaluator(file_.slo, &record), search_settings(guess_));
-    if (!found.replicas) return std::unexpected(Error{infeasible_message(file_, *trials_, found.largest_tried), Error::Kind::kNo});
+    if (!found.replicas)
+      return std::unexpected(Error{infeasible_message(file_, *trials_, found.largest_tried), Error::Kind::kNo});
     needed_ = *found.replicas;
     size_.replicas_for_slo = needed_;
     size_.replicas_at_95 = found.replicas_at_95.value_or(0);
@@ -267,7 +279,8 @@ class Sizer {
     std::vector<Job> jobs = {{needed_, 0, false, &size_.at_n, nullptr},
                              {std::max(1, needed_ - 1), 0, false, needed_ > 1 ? &size_.at_n_minus_1 : nullptr, nullptr},
                              {serving_, file_.standby_per_zone, false, nullptr, &size_.plots}};
-    if (file_.zones.size() > 1) jobs.push_back({serving_, file_.standby_per_zone, true, &size_.zone_loss, &size_.zone_loss_plots});
+    if (file_.zones.size() > 1)
+      jobs.push_back({serving_, file_.standby_per_zone, true, &size_.zone_loss, &size_.zone_loss_plots});
     parallel_for(jobs.size(), settings_.threads, [&](std::size_t i) {
       Job& job = jobs[i];
       sim::Scenario s = trials_->scenario(job.replicas, job.standby, 0, 2);
@@ -287,7 +300,8 @@ class Sizer {
     planner::Question question = resolved_->question;
     question.input_tokens = at.input;
     question.output_tokens = std::max(2.0, at.output);
-    const planner::Candidate c = planner::evaluate(question, *chosen_->gpu, chosen_->layout, chosen_->precision.weights);
+    const planner::Candidate c =
+        planner::evaluate(question, *chosen_->gpu, chosen_->layout, chosen_->precision.weights);
     return {.percentile = fmt::format("p{:.0f}", percentile * 100),
             .context_tokens = at.context,
             .input_tokens = at.input,
@@ -321,10 +335,14 @@ class Sizer {
       edit(changed);
       changes.push_back({std::move(text), std::move(changed), file_.slo});
     };
-    if (spec.kv_precision.empty() && spec.precision != "fp32") add("FP8 KV cache", [](PoolSpec& s) { s.kv_precision = "fp8"; });
-    if (spec.precision == "bf16" || spec.precision == "fp16") add("FP8 weights", [](PoolSpec& s) { s.precision = "fp8"; });
+    if (spec.kv_precision.empty() && spec.precision != "fp32")
+      add("FP8 KV cache", [](PoolSpec& s) { s.kv_precision = "fp8"; });
+    if (spec.precision == "bf16" || spec.precision == "fp16")
+      add("FP8 weights", [](PoolSpec& s) { s.precision = "fp8"; });
     if (size_.binding == "max_num_seqs")
-      add("twice max_num_seqs", [&](PoolSpec& s) { s.max_num_seqs = static_cast<int>(2 * trials_->scenario(1, 0, 0, 0).kind.limits.max_num_seqs); });
+      add("twice max_num_seqs", [&](PoolSpec& s) {
+        s.max_num_seqs = static_cast<int>(2 * trials_->scenario(1, 0, 0, 0).kind.limits.max_num_seqs);
+      });
     std::vector<std::pair<int, report::Relaxation>> found;
     for (const Change& change : changes) {
       const Result<std::unique_ptr<LayoutTrials>> trials = trials_of(change.spec);
@@ -362,7 +380,8 @@ class Sizer {
     size_.standby = file_.standby_per_zone * zones;
     size_.gpus = (size_.replicas + size_.standby) * chosen_->layout.gpus_per_replica();
     size_.zones = file_.zones;
-    for (int z = 0; z < zones; ++z) size_.replicas_per_zone.push_back(serving_ / zones + (z < serving_ % zones ? 1 : 0));
+    for (int z = 0; z < zones; ++z)
+      size_.replicas_per_zone.push_back(serving_ / zones + (z < serving_ % zones ? 1 : 0));
     size_.headroom = static_cast<double>(serving_ - needed_) / needed_;
     size_.price = price_of(*chosen_->gpu);
     if (price()) {
@@ -383,7 +402,8 @@ class Sizer {
     // Queue wait scales first; without a target of its own, a tenth of the time that the request may take.
     const double wait = file_.slo.queue_wait_p95_ms.value_or(
         std::max(100.0, 0.1 * file_.slo.ttft_p95_ms.value_or(file_.slo.e2e_p95_ms.value_or(5000))));
-    pool.autoscale = {.queue_wait_p95_ms = wait, .tpot_degradation = 1.3, .gpu_utilisation = 0.9, .headroom = file_.headroom};
+    pool.autoscale = {
+        .queue_wait_p95_ms = wait, .tpot_degradation = 1.3, .gpu_utilisation = 0.9, .headroom = file_.headroom};
     fleet_.fleet = file_.fleet;
     fleet_.pools = {std::move(pool)};
     fleet_.classes = {{.name = "interactive", .rank = 0, .slo = file_.slo}};
@@ -400,9 +420,9 @@ class Sizer {
   std::vector<workload::Trace> replications_;
   std::unique_ptr<ResolvedDeployment> resolved_;
   std::vector<model::Dtype> allowed_;
-  std::vector<planner::Candidate> candidates_;      // point into resolved_->question.gpus
-  const planner::Candidate* chosen_ = nullptr;      // into candidates_
-  std::unique_ptr<LayoutTrials> trials_;            // of the chosen layout
+  std::vector<planner::Candidate> candidates_;  // point into resolved_->question.gpus
+  const planner::Candidate* chosen_ = nullptr;  // into candidates_
+  std::unique_ptr<LayoutTrials> trials_;        // of the chosen layout
   int guess_ = 1, needed_ = 1, serving_ = 1;
   bool zone_forced_ = false;
 };

@@ -19,15 +19,15 @@ namespace muster::app {
 
 struct SizerSettings {
   std::uint64_t seed = 1;
-  int seeds = 8;                  // replications that decide the size
+  int seeds = 8;  // replications that decide the size
   int threads = 1;
   std::function<void(std::string_view)> progress = [](std::string_view) {};  // what is being done now
   std::function<double()> clock = [] { return 0.0; };                        // seconds, for the phases' wall time
 };
 
 struct SizeAnswer {
-  report::Size report;            // without fleet_file
-  FleetFile fleet;                // what to write there
+  report::Size report;  // without fleet_file
+  FleetFile fleet;      // what to write there
 };
 
 // Fails with kNo when no layout fits or no fleet meets the targets: names what is infeasible and the nearest feasible
@@ -35,7 +35,7 @@ struct SizeAnswer {
 Result<SizeAnswer> size_fleet(const SizeFile& file, const Catalogues& catalogues, const SizerSettings& settings);
 
 struct TrialMeasures {
-  std::vector<report::Slo> slos;   // in the order of slo_rows
+  std::vector<report::Slo> slos;  // in the order of slo_rows
   double attainment = 0;          // share of the requests within every target
 };
 using TrialRecord = std::map<std::pair<int, int>, TrialMeasures>;  // by (replicas, seed)
@@ -43,8 +43,8 @@ using TrialRecord = std::map<std::pair<int, int>, TrialMeasures>;  // by (replic
 // One layout under the sizing traffic: its trials and what they cost. Keeps the replications shared by all layouts.
 class LayoutTrials {
  public:
-  LayoutTrials(std::unique_ptr<PreparedPool> pool, const std::vector<workload::Trace>& replications, const SizeFile& file,
-               const SizingTraffic& traffic, int threads);
+  LayoutTrials(std::unique_ptr<PreparedPool> pool, const std::vector<workload::Trace>& replications,
+               const SizeFile& file, const SizingTraffic& traffic, int threads);
 
   const PreparedPool& pool() const { return *pool_; }
   sim::Scenario scenario(int replicas, int standby_per_zone, int seed, double sample_interval_s) const;

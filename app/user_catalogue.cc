@@ -9,8 +9,10 @@ namespace muster::app {
 
 Result<std::string> user_catalogue_folder() {
   if (const char* own = std::getenv("MUSTER_CATALOG"); own != nullptr && *own != '\0') return std::string(own);
-  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data != '\0') return std::string(data) + "/muster/catalog";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.local/share/muster/catalog";
+  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data != '\0')
+    return std::string(data) + "/muster/catalog";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::string(home) + "/.local/share/muster/catalog";
   return fail("no folder for your own catalogue entries: set MUSTER_CATALOG, XDG_DATA_HOME or HOME");
 }
 

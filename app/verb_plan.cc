@@ -34,7 +34,9 @@ Result<int> run(const Options& options, const Console& console) {
   question.output_tokens = options.osl;
   question.concurrency = options.concurrency;
   const std::vector<planner::Candidate> candidates = planner::enumerate(question);
-  report::Plan plan{.model = resolved->model.key, .engine = question.engine.version.engine, .engine_version = question.engine.version.version};
+  report::Plan plan{.model = resolved->model.key,
+                    .engine = question.engine.version.engine,
+                    .engine_version = question.engine.version.version};
   for (const planner::Candidate& candidate : candidates) plan.candidates.push_back(to_report(candidate));
   const bool fits = !candidates.empty() && candidates.front().fits;
   if (fits && (options.explain || options.json)) {
@@ -54,14 +56,22 @@ void add_plan(CLI::App& root, Selected& selected) {
   CLI::App* verb = root.add_subcommand("plan", "Which layouts fit and how fast; every rejected option with its reason");
   verb->footer(
       "Example:\n"
-      "  muster plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --precision bf16,fp8 --isl 2000 --osl 300 --explain\n"
+      "  muster plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --precision bf16,fp8 --isl 2000 --osl 300 "
+      "--explain\n"
       "The exit code is 1 when nothing fits.");
   options->deployment.add_to(*verb);
-  verb->add_option("--isl", options->isl, "Input tokens of a request")->check(CLI::Range(1.0, 1e8))->capture_default_str();
-  verb->add_option("--osl", options->osl, "Output tokens of a request")->check(CLI::Range(1.0, 1e8))->capture_default_str();
-  verb->add_option("--concurrency", options->concurrency, "Requests at once per replica (default: as many as fit)")->check(CLI::PositiveNumber);
-  verb->add_option("--rank", options->goal, "Best first by: throughput (per GPU), cost, latency")->capture_default_str();
-  verb->add_flag("--explain", options->explain, "Verdict and reason, in numbers, for TP, PP, DP, batch, FP32, FP8, INT4, MIG, memory");
+  verb->add_option("--isl", options->isl, "Input tokens of a request")
+      ->check(CLI::Range(1.0, 1e8))
+      ->capture_default_str();
+  verb->add_option("--osl", options->osl, "Output tokens of a request")
+      ->check(CLI::Range(1.0, 1e8))
+      ->capture_default_str();
+  verb->add_option("--concurrency", options->concurrency, "Requests at once per replica (default: as many as fit)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--rank", options->goal, "Best first by: throughput (per GPU), cost, latency")
+      ->capture_default_str();
+  verb->add_flag("--explain", options->explain,
+                 "Verdict and reason, in numbers, for TP, PP, DP, batch, FP32, FP8, INT4, MIG, memory");
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
 }

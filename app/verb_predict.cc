@@ -1,4 +1,5 @@
-// muster predict: one operating point of one replica, by simulation: open loop at a rate or closed loop at a concurrency.
+// muster predict: one operating point of one replica, by simulation: open loop at a rate or closed loop at a
+// concurrency.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +36,8 @@ workload::Trace make_trace(const Options& options, int count) {
   double at = 0;
   for (int i = 0; i < count; ++i) {
     if (options.rate > 0) at += gaps.exponential(1 / options.rate);
-    trace.requests.push_back({.arrival = from_seconds(at), .input_tokens = length(options.isl), .output_tokens = length(options.osl)});
+    trace.requests.push_back(
+        {.arrival = from_seconds(at), .input_tokens = length(options.isl), .output_tokens = length(options.osl)});
   }
   return trace;
 }
@@ -59,24 +61,28 @@ PoolSpec pool_spec(const Options& options, const planner::Question& question, co
 
 Result<int> run(const Options& options, const Console& console) {
   if ((options.concurrency > 0) == (options.rate > 0)) return fail("predict needs either --concurrency or --rate");
-  if (options.deployment.gpus.size() != 1) return fail("predict needs one --gpu, {} given", options.deployment.gpus.size());
+  if (options.deployment.gpus.size() != 1)
+    return fail("predict needs one --gpu, {} given", options.deployment.gpus.size());
   MUSTER_TRY(const Catalogues catalogues, load_catalogues(options.deployment.catalog_files));
   MUSTER_TRY(const std::unique_ptr<ResolvedDeployment> resolved, resolve(options.deployment, catalogues));
   planner::Question& question = resolved->question;
   if (question.precisions.empty()) question.precisions = {resolved->model.default_dtype};
-  if (question.dp > 1) return fail("--dp {}: predict is about one replica; simulate a fleet file for several", question.dp);
+  if (question.dp > 1)
+    return fail("--dp {}: predict is about one replica; simulate a fleet file for several", question.dp);
   question.input_tokens = options.isl;
   question.output_tokens = options.osl;
   question.concurrency = options.concurrency;
   const std::vector<planner::Candidate> candidates = planner::enumerate(question);
   if (candidates.empty() || !candidates.front().fits)
-    return std::unexpected(Error{candidates.empty() ? std::string("no layout to try") : candidates.front().why, Error::Kind::kNo});
+    return std::unexpected(
+        Error{candidates.empty() ? std::string("no layout to try") : candidates.front().why, Error::Kind::kNo});
   const planner::Candidate& best = candidates.front();
   MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(pool_spec(options, question, best), catalogues));
 
   const auto users = static_cast<int>(options.concurrency);
   const int count = options.requests > 0 ? options.requests : std::max(200, 10 * users);
-  const int warm_up = options.warm_up_requests >= 0 ? options.warm_up_requests : std::min(count / 4, std::max(20, 2 * users));
+  const int warm_up =
+      options.warm_up_requests >= 0 ? options.warm_up_requests : std::min(count / 4, std::max(20, 2 * users));
   const workload::Trace trace = make_trace(options, count);
   sim::Scenario s = scenario(*pool, 1, 0);
   s.trace = &trace;
@@ -94,14 +100,19 @@ Result<int> run(const Options& options, const Console& console) {
   if (pool->gpu.price) price = pool->gpu.price->usd_per_gpu_hour;
   report::RunMetrics result = metrics(s, outcome, price, "replica");
   result.wall_s = wall_seconds() - started;
-  const std::string harness =
-      fmt::format("{}, {} requests of which the first {} are not counted, lengths uniform within +-{:.0f} % of {:.0f} in and {:.0f} out",
-                  users > 0 ? fmt::format("closed loop, {} users without think time", users) : fmt::format("open loop, Poisson at {:.4g} requests/s", options.rate),
-                  count, warm_up, 100 * options.spread, options.isl, options.osl);
+  const std::string harness = fmt::format(
+      "{}, {} requests of which the first {} are not counted, lengths uniform within +-{:.0f} % of {:.0f} in and "
+      "{:.0f} out",
+      users > 0 ? fmt::format("closed loop, {} users without think time", users)
+                : fmt::format("open loop, Poisson at {:.4g} requests/s", options.rate),
+      count, warm_up, 100 * options.spread, options.isl, options.osl);
   result.events.push_back({.at_s = 0, .kind = "harness", .text = harness});
-  result.events.push_back({.at_s = 0, .kind = "layout", .text = fmt::format("{} {} on {} {} per replica, KV for {} tokens; step times within +-{:.0f} %",
-                                                                            cost::text(best.layout), model::name(best.precision.weights), best.layout.gpus_per_replica(),
-                                                                            best.gpu->key, best.memory->kv_tokens.value, 100 * best.error_band)});
+  result.events.push_back(
+      {.at_s = 0,
+       .kind = "layout",
+       .text = fmt::format("{} {} on {} {} per replica, KV for {} tokens; step times within +-{:.0f} %",
+                           cost::text(best.layout), model::name(best.precision.weights), best.layout.gpus_per_replica(),
+                           best.gpu->key, best.memory->kv_tokens.value, 100 * best.error_band)});
   console.print(options.json ? report::to_json(result) : report::terminal(result, console.style));
   return kDone;
 }
@@ -119,11 +130,17 @@ void add_predict(CLI::App& root, Selected& selected) {
   options->deployment.add_to(*verb);
   verb->add_option("--isl", options->isl, "Mean input tokens")->check(CLI::Range(1.0, 1e7))->capture_default_str();
   verb->add_option("--osl", options->osl, "Mean output tokens")->check(CLI::Range(1.0, 1e7))->capture_default_str();
-  verb->add_option("--concurrency", options->concurrency, "Closed loop with this many users")->check(CLI::Range(1, 100'000));
+  verb->add_option("--concurrency", options->concurrency, "Closed loop with this many users")
+      ->check(CLI::Range(1, 100'000));
   verb->add_option("--rate", options->rate, "Open loop, requests/s")->check(CLI::PositiveNumber);
-  verb->add_option("--spread", options->spread, "Lengths are uniform within +- this share")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  verb->add_option("--requests", options->requests, "Requests to simulate (default: 10 per user, at least 200)")->check(CLI::Range(1, 10'000'000));
-  verb->add_option("--warm-up", options->warm_up_requests, "First requests that are not counted (default: 2 per user, at least 20)")->check(CLI::NonNegativeNumber);
+  verb->add_option("--spread", options->spread, "Lengths are uniform within +- this share")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  verb->add_option("--requests", options->requests, "Requests to simulate (default: 10 per user, at least 200)")
+      ->check(CLI::Range(1, 10'000'000));
+  verb->add_option("--warm-up", options->warm_up_requests,
+                   "First requests that are not counted (default: 2 per user, at least 20)")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });

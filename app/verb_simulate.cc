@@ -25,7 +25,8 @@ struct Options {
 };
 
 Result<workload::Trace> load_trace(const Options& options) {
-  if (options.trace.empty() == options.profile.empty()) return fail("simulate needs either --trace FILE or --profile FILE");
+  if (options.trace.empty() == options.profile.empty())
+    return fail("simulate needs either --trace FILE or --profile FILE");
   if (options.trace.empty()) {
     MUSTER_TRY(const workload::Profile profile, workload::read_profile(options.profile));
     MUSTER_TRY(workload::Trace made, workload::synthesise(profile, {.scale = options.scale, .seed = options.seed}));
@@ -63,7 +64,9 @@ Result<int> run(const Options& options, const Console& console) {
   MUSTER_TRY(const workload::Trace trace, load_trace(options));
   MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(*spec, catalogues));
   for (const std::string& note : not_simulated(fleet)) console.note("note: " + note);
-  if (trace.repaired_order > 0) console.note(fmt::format("note: {}: {} requests were out of order and were sorted", trace.source, trace.repaired_order));
+  if (trace.repaired_order > 0)
+    console.note(
+        fmt::format("note: {}: {} requests were out of order and were sorted", trace.source, trace.repaired_order));
 
   sim::Scenario s = scenario(*pool, spec->replicas_initial, spec->standby_per_zone);
   s.trace = &trace;
@@ -88,8 +91,9 @@ Result<int> run(const Options& options, const Console& console) {
   const std::string json = report::to_json(result);
   if (!options.out.empty()) {
     const std::filesystem::path out(options.out);
-    MUSTER_TRY_VOID(files::write_file((out / "report.html").string(),
-                                      report::html(result, plots(s, outcome), fmt::format("{} on {}", fleet.fleet, trace.source))));
+    MUSTER_TRY_VOID(
+        files::write_file((out / "report.html").string(),
+                          report::html(result, plots(s, outcome), fmt::format("{} on {}", fleet.fleet, trace.source))));
     MUSTER_TRY_VOID(files::write_file((out / "result.json").string(), json));
   }
   console.print(options.json ? json : report::terminal(result, console.style));
@@ -104,15 +108,20 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->footer(
       "Example:\n"
       "  muster simulate fleet.yaml --trace AzureLLMInferenceTrace_conv.csv --scale 4 --out build/replay\n"
-      "Without a trace at hand: --profile examples/profiles/azure-conv.yaml makes one. The exit code is 1 when a class\n"
+      "Without a trace at hand: --profile examples/profiles/azure-conv.yaml makes one. The exit code is 1 when a "
+      "class\n"
       "misses a target.");
   verb->add_option("FLEET", options->fleet, "Fleet file")->required();
-  verb->add_option("--trace", options->trace, "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
+  verb->add_option("--trace", options->trace,
+                   "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
   verb->add_option("--profile", options->profile, "Workload profile to make the traffic from, instead of a trace");
   verb->add_option("--pool", options->pool, "The pool to feed, when the file has several");
   verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")->check(CLI::NonNegativeNumber);
-  verb->add_option("--sample", options->sample_s, "Seconds between two points of the plots")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--sample", options->sample_s, "Seconds between two points of the plots")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
   verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");

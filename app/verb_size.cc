@@ -24,7 +24,8 @@ struct Options {
 
 std::string fleet_comment(const report::Size& size, const std::string& source) {
   return fmt::format(
-      "Written by muster size from {}: {} replicas meet the SLO at {:.4g} requests/s, the rest is headroom and standby.\n"
+      "Written by muster size from {}: {} replicas meet the SLO at {:.4g} requests/s, the rest is headroom and "
+      "standby.\n"
       "startup: cold_s and warm_s are what the size file says (or muster's defaults); measure yours.",
       source, size.replicas_for_slo, size.peak_rate_rps);
 }
@@ -57,7 +58,8 @@ Result<int> run(const Options& options, const Console& console) {
     console.print(json);
   } else {
     console.print(report::terminal(size, console.style));
-    console.print(fmt::format("\nWrote {}, {} and {}", size.fleet_file, (out / "report.html").string(), (out / "result.json").string()));
+    console.print(fmt::format("\nWrote {}, {} and {}", size.fleet_file, (out / "report.html").string(),
+                              (out / "result.json").string()));
   }
   return size.zone_loss_meets_slo || size.zones.size() < 2 || !file.survive_zone_loss ? kDone : kNo;
 }
@@ -66,7 +68,8 @@ Result<int> run(const Options& options, const Console& console) {
 
 void add_size(CLI::App& root, Selected& selected) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = root.add_subcommand("size", "Smallest fleet that meets the SLOs on a trace; writes the fleet file and the report");
+  CLI::App* verb = root.add_subcommand(
+      "size", "Smallest fleet that meets the SLOs on a trace; writes the fleet file and the report");
   verb->footer(
       "Example:\n"
       "  muster size examples/chat-70b.yaml --out build/chat\n"
@@ -74,11 +77,15 @@ void add_size(CLI::App& root, Selected& selected) {
       "fleet.yaml (input of simulate), report.html and result.json to --out.");
   verb->add_option("FILE", options->file, "What to size (YAML)")->required();
   verb->add_option("--trace", options->trace, "Size for this trace instead of the file's traffic");
-  verb->add_option("--scale", options->scale, "Multiply the rate of the traffic by this instead of the file's scale")->check(CLI::PositiveNumber);
+  verb->add_option("--scale", options->scale, "Multiply the rate of the traffic by this instead of the file's scale")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--out", options->out, "Folder for the files written")->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
-  verb->add_option("--seeds", options->seeds, "Replications of the peak that decide the size")->check(CLI::Range(2, 200))->capture_default_str();
-  verb->add_option("--threads", options->threads, "Threads (the answer does not depend on it)")->check(CLI::Range(1, 1024));
+  verb->add_option("--seeds", options->seeds, "Replications of the peak that decide the size")
+      ->check(CLI::Range(2, 200))
+      ->capture_default_str();
+  verb->add_option("--threads", options->threads, "Threads (the answer does not depend on it)")
+      ->check(CLI::Range(1, 1024));
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
   verb->add_flag("--json", options->json, "Print result.json on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });

@@ -25,7 +25,8 @@ Result<workload::Trace> read_scaled(const Options& options) {
 
 Result<int> show(const Options& options, const Console& console) {
   MUSTER_TRY(const workload::Trace trace, read_scaled(options));
-  if (trace.repaired_order > 0) console.note(fmt::format("note: {} requests were out of order and were sorted", trace.repaired_order));
+  if (trace.repaired_order > 0)
+    console.note(fmt::format("note: {} requests were out of order and were sorted", trace.repaired_order));
   const report::Traffic traffic = describe(trace, from_seconds(options.peak_window_s));
   console.print(options.json ? report::to_json(traffic) : report::terminal(traffic, console.style));
   return kDone;
@@ -39,8 +40,8 @@ Result<int> fit(const Options& options, const Console& console) {
     return kDone;
   }
   MUSTER_TRY_VOID(files::write_file(options.out, workload::to_yaml(profile)));
-  console.print(fmt::format("Wrote {}: {} requests over {:.0f} s, {:.3g} requests/s, CV {:.2f}", options.out, profile.requests, profile.span_s(),
-                            profile.mean_rate_rps(), profile.interarrival_cv));
+  console.print(fmt::format("Wrote {}: {} requests over {:.0f} s, {:.3g} requests/s, CV {:.2f}", options.out,
+                            profile.requests, profile.span_s(), profile.mean_rate_rps(), profile.interarrival_cv));
   return kDone;
 }
 
@@ -48,7 +49,8 @@ Result<int> fit(const Options& options, const Console& console) {
 Result<int> deliver(const workload::Trace& trace, const Options& options, const Console& console) {
   if (options.out.empty()) return fail("--out FILE is needed: the trace is written there as CSV");
   MUSTER_TRY_VOID(workload::write_trace(trace, options.out));
-  console.print(fmt::format("Wrote {}: {} requests over {:.0f} s", options.out, trace.requests.size(), to_seconds(trace.span())));
+  console.print(
+      fmt::format("Wrote {}: {} requests over {:.0f} s", options.out, trace.requests.size(), to_seconds(trace.span())));
   return kDone;
 }
 
@@ -69,11 +71,13 @@ Result<int> convert(const Options& options, const Console& console) {
 }
 
 using Action = Result<int> (*)(const Options&, const Console&);
-CLI::App* add_action(CLI::App& verb, Selected& selected, const std::shared_ptr<Options>& options, const std::string& name,
-                     const std::string& help, const std::string& file_help, Action action) {
+CLI::App* add_action(CLI::App& verb, Selected& selected, const std::shared_ptr<Options>& options,
+                     const std::string& name, const std::string& help, const std::string& file_help, Action action) {
   CLI::App* sub = verb.add_subcommand(name, help);
   sub->add_option("FILE", options->file, file_help)->required();
-  sub->add_option("--scale", options->scale, "Multiply the rate, keep the shape")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--scale", options->scale, "Multiply the rate, keep the shape")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   sub->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
   sub->callback([options, &selected, action] {
     selected.run = [options, action](const Console& c) { return action(*options, c); };
@@ -94,16 +98,23 @@ void add_trace(CLI::App& root, Selected& selected) {
       "  muster trace synth chat.profile.yaml --arrivals on-off --scale 4 --out bursty.csv\n"
       "  muster trace convert mooncake.jsonl.gz --scale 0.5 --out half.csv");
   const std::string trace = "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped";
-  CLI::App* sub = add_action(*verb, selected, options, "show", "Rate, burstiness, peak window and length percentiles", trace, show);
-  sub->add_option("--peak-window", options->peak_window_s, "Seconds over which the peak rate is taken")->check(CLI::PositiveNumber)->capture_default_str();
+  CLI::App* sub =
+      add_action(*verb, selected, options, "show", "Rate, burstiness, peak window and length percentiles", trace, show);
+  sub->add_option("--peak-window", options->peak_window_s, "Seconds over which the peak rate is taken")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   sub->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   sub = add_action(*verb, selected, options, "fit", "Write a small workload profile of a trace", trace, fit);
   sub->add_option("--out", options->out, "Profile to write (default: stdout)");
   sub->add_option("--name", options->name, "Name of the profile");
-  sub = add_action(*verb, selected, options, "synth", "Make a trace from a workload profile", "Workload profile", synth);
-  sub->add_option("--arrivals", options->arrivals, "poisson, gamma (the profile's burstiness) or on-off")->capture_default_str();
-  sub->add_option("--duration", options->duration_s, "Seconds (default: the profile's own span)")->check(CLI::PositiveNumber);
-  sub->add_option("--rate", options->rate_rps, "Requests/s all the time, instead of the rate curve")->check(CLI::PositiveNumber);
+  sub =
+      add_action(*verb, selected, options, "synth", "Make a trace from a workload profile", "Workload profile", synth);
+  sub->add_option("--arrivals", options->arrivals, "poisson, gamma (the profile's burstiness) or on-off")
+      ->capture_default_str();
+  sub->add_option("--duration", options->duration_s, "Seconds (default: the profile's own span)")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--rate", options->rate_rps, "Requests/s all the time, instead of the rate curve")
+      ->check(CLI::PositiveNumber);
   sub->add_option("--out", options->out, "CSV to write");
   sub = add_action(*verb, selected, options, "convert", "Read any known format, write plain CSV", trace, convert);
   sub->add_option("--out", options->out, "CSV to write");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-
 #include <functional>
 #include <string>
 
@@ -11,14 +10,15 @@
 
 namespace muster::app {
 
-inline constexpr int kDone = 0, kNo = 1;  // exit codes; wrong input (2) and internal errors (3) travel as Error and check
+inline constexpr int kDone = 0,
+                     kNo = 1;  // exit codes; wrong input (2) and internal errors (3) travel as Error and check
 
 // How to talk to the person or program on the other side.
 struct Console {
-  report::TerminalStyle style;       // of stdout
-  bool progress = false;             // stderr is a terminal
-  void print(const std::string& text) const;                          // stdout
-  void note(const std::string& text) const;                           // stderr, one line
+  report::TerminalStyle style;                // of stdout
+  bool progress = false;                      // stderr is a terminal
+  void print(const std::string& text) const;  // stdout
+  void note(const std::string& text) const;   // stderr, one line
 };
 
 using Run = std::function<Result<int>(const Console&)>;

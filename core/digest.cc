@@ -9,6 +9,8 @@ void Digest::add(std::string_view text) {
   for (const char c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
 }
 
-std::string Digest::hex() const { return fmt::format("{:016x}", state_); }
+std::string Digest::hex() const {
+  return fmt::format("{:016x}", state_);
+}
 
 }  // namespace muster

@@ -14,7 +14,9 @@ std::uint64_t splitmix64(std::uint64_t& x) {
   return z ^ (z >> 31);
 }
 
-constexpr std::uint64_t rotate_left(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+constexpr std::uint64_t rotate_left(std::uint64_t x, int k) {
+  return (x << k) | (x >> (64 - k));
+}
 
 }  // namespace
 
@@ -41,9 +43,13 @@ std::uint64_t Rng::next() {
   return result;
 }
 
-double Rng::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+double Rng::uniform() {
+  return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
 
-double Rng::uniform_open() { return (static_cast<double>(next() >> 12) + 0.5) * 0x1.0p-52; }
+double Rng::uniform_open() {
+  return (static_cast<double>(next() >> 12) + 0.5) * 0x1.0p-52;
+}
 
 std::uint64_t Rng::below(std::uint64_t n) {
   MUSTER_CHECK(n > 0, "below({}) has no value to return", n);
@@ -53,7 +59,9 @@ std::uint64_t Rng::below(std::uint64_t n) {
   return x % n;
 }
 
-double Rng::exponential(double mean) { return -mean * std::log(uniform_open()); }
+double Rng::exponential(double mean) {
+  return -mean * std::log(uniform_open());
+}
 
 double Rng::normal() {
   for (;;) {

@@ -9,8 +9,8 @@
 namespace muster {
 namespace {
 
-constexpr double kMin = 1e-9;    // smaller values share the first bucket
-constexpr double kGrowth = 1.01; // a bucket's middle is within 0.5 % of everything in it
+constexpr double kMin = 1e-9;     // smaller values share the first bucket
+constexpr double kGrowth = 1.01;  // a bucket's middle is within 0.5 % of everything in it
 const double kLogGrowth = std::log(kGrowth);
 
 std::size_t bucket_of(double x) {

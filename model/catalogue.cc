@@ -207,6 +207,9 @@ Result<Catalogue> Catalogue::built_in() {
 
 Result<void> Catalogue::add_file(const std::string& path) {
   MUSTER_TRY(ModelSpec spec, read_file(path));
+  // A config.json has no key of its own: its file name is the key, or its folder when it is called just config.json.
+  const std::filesystem::path file(path);
+  if (spec.key == path) spec.key = (file.stem() == "config" ? file.parent_path().filename() : file.stem()).string();
   const auto at = std::ranges::lower_bound(models_, spec.key, {}, &ModelSpec::key);
   if (at != models_.end() && at->key == spec.key)
     *at = std::move(spec);
@@ -235,8 +238,9 @@ Result<ModelSpec> Catalogue::find(const std::string& what) const {
     const std::string last = what.substr(what.find_last_of('/') + 1);
     return fail("model {}: no such file{}", what, did_you_mean(last, known));
   }
-  return fail("model {} is not in the catalogue{}; `muster catalog models` lists it, a path to a config.json works too",
-              what, did_you_mean(what, keys()));
+  return fail(
+      "model {} is not in the catalogue{}; `muster catalog list models` lists them, a path to a config.json works too",
+      what, did_you_mean(what, keys()));
 }
 
 }  // namespace muster::model

@@ -11,8 +11,9 @@ namespace muster::planner {
 namespace {
 
 std::string speed_text(const Candidate& c) {
-  return fmt::format("{} on {} GPU{}: {:.0f} tok/s per GPU, TPOT {:.1f} ms", cost::text(c.layout), c.layout.gpus_per_replica(),
-                     c.layout.gpus_per_replica() == 1 ? "" : "s", c.output_tok_s_per_gpu(), c.speed->tpot_ms);
+  return fmt::format("{} on {} GPU{}: {:.0f} tok/s per GPU, TPOT {:.1f} ms", cost::text(c.layout),
+                     c.layout.gpus_per_replica(), c.layout.gpus_per_replica() == 1 ? "" : "s", c.output_tok_s_per_gpu(),
+                     c.speed->tpot_ms);
 }
 
 std::string change_text(const Candidate& from, const Candidate& to) {
@@ -64,7 +65,8 @@ class Explainer {
 
   Option pipeline(int tp, int pp, std::string name, std::string code) const {
     Option option{.option = std::move(name), .code = std::move(code)};
-    const std::string use = "groups of layers on stages, only activations cross: for models over one node or slow links. ";
+    const std::string use =
+        "groups of layers on stages, only activations cross: for models over one node or slow links. ";
     if (chosen_.layout.tp == tp && chosen_.layout.pp == pp) {
       option.verdict = "chosen";
       option.why = use + speed_text(chosen_);
@@ -72,9 +74,10 @@ class Explainer {
     }
     const Candidate staged = with_layout(tp, pp);
     option.verdict = staged.fits ? verdict_of(chosen_, staged) : "refused";
-    option.why = use + (staged.fits ? speed_text(staged) + fmt::format(" against the chosen {}: {}", cost::text(chosen_.layout),
-                                                                      change_text(chosen_, staged))
-                                    : staged.why);
+    option.why =
+        use + (staged.fits ? speed_text(staged) + fmt::format(" against the chosen {}: {}", cost::text(chosen_.layout),
+                                                              change_text(chosen_, staged))
+                           : staged.why);
     return option;
   }
 
@@ -82,10 +85,11 @@ class Explainer {
     return {.option = "Data parallelism",
             .verdict = "for throughput",
             .code = "dp",
-            .why = fmt::format("copies the whole model behind a balancer: two replicas give {:.0f} tok/s on {} GPUs. It never "
-                               "helps to fit: each copy still needs {:.1f} GiB of weights on each of {} GPUs",
-                               2 * chosen_.speed->output_tok_s, 2 * chosen_.layout.gpus_per_replica(), weights_gib(),
-                               chosen_.layout.gpus_per_replica())};
+            .why = fmt::format(
+                "copies the whole model behind a balancer: two replicas give {:.0f} tok/s on {} GPUs. It never "
+                "helps to fit: each copy still needs {:.1f} GiB of weights on each of {} GPUs",
+                2 * chosen_.speed->output_tok_s, 2 * chosen_.layout.gpus_per_replica(), weights_gib(),
+                chosen_.layout.gpus_per_replica())};
   }
 
   Option larger_batch() const {
@@ -96,11 +100,13 @@ class Explainer {
     const Candidate smaller = evaluate(half, *chosen_.gpu, chosen_.layout, chosen_.precision.weights);
     const double context = question_.input_tokens + question_.output_tokens;
     const double kv_gib = to_gib(chosen_.memory->stage().kv);
-    const double share = chosen_.memory->kv_tokens.value > 0 ? context / static_cast<double>(chosen_.memory->kv_tokens.value) : 0;
+    const double share =
+        chosen_.memory->kv_tokens.value > 0 ? context / static_cast<double>(chosen_.memory->kv_tokens.value) : 0;
     const bool kv_bound = chosen_.speed->binding == "kv_memory";
     option.verdict = kv_bound ? "refused" : "possible";
     option.why = fmt::format(
-        "weights are read once per step for the whole batch: from {:.0f} to {:.0f} sequences {}. Each sequence of {:.0f} tokens "
+        "weights are read once per step for the whole batch: from {:.0f} to {:.0f} sequences {}. Each sequence of "
+        "{:.0f} tokens "
         "costs {:.2f} GiB of KV per GPU of the {:.1f} there are; {}",
         half.concurrency, batch, change_text(smaller, chosen_), context, kv_gib * share, kv_gib,
         kv_bound ? "KV memory is what ends it" : fmt::format("here {} ends it", chosen_.speed->binding));
@@ -114,19 +120,23 @@ class Explainer {
       option.why = use + fmt::format("; {:.1f} GiB of weights per GPU, {}", weights_gib(), speed_text(chosen_));
       return option;
     }
-    const Candidate other = evaluate(question_, *chosen_.gpu, {.tp = chosen_.layout.tp, .pp = chosen_.layout.pp, .dp = 1,
-                                                               .ep = chosen_.layout.ep}, dtype);
+    const Candidate other =
+        evaluate(question_, *chosen_.gpu,
+                 {.tp = chosen_.layout.tp, .pp = chosen_.layout.pp, .dp = 1, .ep = chosen_.layout.ep}, dtype);
     option.verdict = other.fits ? verdict_of(chosen_, other) : "refused";
-    option.why = use + "; " +
-                 (other.fits ? fmt::format("{:.1f} GiB of weights per GPU against {:.1f}, KV for {} tokens against {}, {}",
-                                           to_gib(other.memory->stage().weights), weights_gib(), other.memory->kv_tokens.value,
-                                           chosen_.memory->kv_tokens.value, change_text(chosen_, other))
-                             : other.why);
+    option.why =
+        use + "; " +
+        (other.fits ? fmt::format("{:.1f} GiB of weights per GPU against {:.1f}, KV for {} tokens against {}, {}",
+                                  to_gib(other.memory->stage().weights), weights_gib(), other.memory->kv_tokens.value,
+                                  chosen_.memory->kv_tokens.value, change_text(chosen_, other))
+                    : other.why);
     return option;
   }
 
   Option mig(const std::vector<hardware::Gpu>& slices) const {
-    Option option{.option = "MIG slices", .verdict = "refused", .code = "mig",
+    Option option{.option = "MIG slices",
+                  .verdict = "refused",
+                  .code = "mig",
                   .why = "cuts one GPU into isolated parts for small models. "};
     if (slices.empty()) {
       option.why += fmt::format("{} has no MIG profiles", chosen_.gpu->key);
@@ -154,7 +164,9 @@ class Explainer {
   }
 
   Option more_memory(const std::vector<hardware::Gpu>& larger) const {
-    Option option{.option = "More memory per GPU", .verdict = "no gain", .code = "more_memory",
+    Option option{.option = "More memory per GPU",
+                  .verdict = "no gain",
+                  .code = "more_memory",
                   .why = "fewer GPUs per replica, or more KV and a larger batch. "};
     std::vector<Candidate> best_of_each;
     for (const hardware::Gpu& gpu : larger) {
@@ -174,8 +186,8 @@ class Explainer {
     }
     const auto best = std::ranges::max_element(best_of_each, {}, &Candidate::output_tok_s_per_gpu);
     option.verdict = verdict_of(chosen_, *best);
-    option.why += fmt::format("{} ({:.0f} GiB) runs {}: {}", best->gpu->key, to_gib(best->gpu->memory), speed_text(*best),
-                              change_text(chosen_, *best));
+    option.why += fmt::format("{} ({:.0f} GiB) runs {}: {}", best->gpu->key, to_gib(best->gpu->memory),
+                              speed_text(*best), change_text(chosen_, *best));
     const auto here = chosen_.usd_per_mtok(), there = best->usd_per_mtok();
     if (here && there) option.why += fmt::format(", ${:.2f} against ${:.2f} per million output tokens", *there, *here);
     return option;
@@ -199,8 +211,10 @@ std::vector<Option> explain(const Question& question, const Candidate& chosen, c
   options.push_back(explainer.pipeline(std::max(2, gpus / 2), 2, "Tensor and pipeline parallelism", "tp_pp"));
   options.push_back(explainer.data_parallel());
   options.push_back(explainer.larger_batch());
-  options.push_back(explainer.precision(model::Dtype::kFp32, "FP32", "fp32", "for training and numerics, doubles every byte"));
-  options.push_back(explainer.precision(model::Dtype::kFp8, "FP8", "fp8", "halves weights at a small, task-dependent loss"));
+  options.push_back(
+      explainer.precision(model::Dtype::kFp32, "FP32", "fp32", "for training and numerics, doubles every byte"));
+  options.push_back(
+      explainer.precision(model::Dtype::kFp8, "FP8", "fp8", "halves weights at a small, task-dependent loss"));
   options.push_back(
       explainer.precision(model::Dtype::kInt4, "INT4", "int4", "quarters weights, computes in 16 bits, larger loss"));
   options.push_back(explainer.mig(slices));

@@ -35,9 +35,12 @@ std::vector<model::Dtype> precisions_of(const Question& question, const hardware
 // Smaller is better.
 double badness(const Candidate& candidate, Goal goal) {
   switch (goal) {
-    case Goal::kThroughputPerGpu: return -candidate.output_tok_s_per_gpu();
-    case Goal::kLatency: return candidate.speed->tpot_ms;
-    case Goal::kCost: return candidate.usd_per_mtok().value_or(1e18 - candidate.output_tok_s_per_gpu());
+    case Goal::kThroughputPerGpu:
+      return -candidate.output_tok_s_per_gpu();
+    case Goal::kLatency:
+      return candidate.speed->tpot_ms;
+    case Goal::kCost:
+      return candidate.usd_per_mtok().value_or(1e18 - candidate.output_tok_s_per_gpu());
   }
   return 0;
 }
@@ -75,7 +78,8 @@ cost::Deployment deployment(const Question& question, const Candidate& candidate
           .kv_blocks = question.kv_blocks};
 }
 
-Candidate evaluate(const Question& question, const hardware::Gpu& gpu, const cost::Layout& layout, model::Dtype weights) {
+Candidate evaluate(const Question& question, const hardware::Gpu& gpu, const cost::Layout& layout,
+                   model::Dtype weights) {
   Candidate candidate{.gpu = &gpu, .layout = layout, .precision = {weights, kv_dtype(question, weights)}};
   std::optional<std::string> refusal = cost::refuse_layout(*question.model, layout);
   if (!refusal) refusal = cost::refuse_device(gpu, layout, candidate.precision);
@@ -107,13 +111,13 @@ std::vector<Candidate> enumerate(const Question& question) {
           if (question.model->moe && tp > 1) expert_degrees.push_back(tp);
           if (question.ep) expert_degrees = {*question.ep};
           for (const int ep : expert_degrees) {
-            Candidate candidate =
-                evaluate(question, gpu, {.tp = tp, .pp = pp, .dp = question.dp, .ep = ep}, precision);
+            Candidate candidate = evaluate(question, gpu, {.tp = tp, .pp = pp, .dp = question.dp, .ep = ep}, precision);
             (candidate.fits ? fitting : rejected).push_back(std::move(candidate));
           }
         }
   std::ranges::stable_sort(fitting, [&](const Candidate& a, const Candidate& b) {
-    return std::tuple(badness(a, question.goal), a.layout.gpus()) < std::tuple(badness(b, question.goal), b.layout.gpus());
+    return std::tuple(badness(a, question.goal), a.layout.gpus()) <
+           std::tuple(badness(b, question.goal), b.layout.gpus());
   });
   fitting.insert(fitting.end(), std::make_move_iterator(rejected.begin()), std::make_move_iterator(rejected.end()));
   return fitting;

@@ -128,14 +128,16 @@ TEST_F(Planner, EveryOptionGetsAVerdictInNumbers) {
   const std::vector<Candidate> all = enumerate(question);
   ASSERT_TRUE(all.front().fits);
   const hardware::Gpu h100 = devices_.find("h100-sxm").value();
-  const std::vector<Option> options = explain(question, all.front(), {devices_.find("h200-sxm").value()}, devices_.slices_of(h100));
+  const std::vector<Option> options =
+      explain(question, all.front(), {devices_.find("h200-sxm").value()}, devices_.slices_of(h100));
   std::set<std::string> codes;
   for (const Option& option : options) {
     codes.insert(option.code);
     EXPECT_FALSE(option.verdict.empty()) << option.code;
     EXPECT_TRUE(option.why.find_first_of("0123456789") != std::string::npos) << option.code << ": " << option.why;
   }
-  EXPECT_EQ(codes, (std::set<std::string>{"tp", "pp", "tp_pp", "dp", "larger_batch", "fp32", "fp8", "int4", "mig", "more_memory"}));
+  EXPECT_EQ(codes, (std::set<std::string>{"tp", "pp", "tp_pp", "dp", "larger_batch", "fp32", "fp8", "int4", "mig",
+                                          "more_memory"}));
 }
 
 }  // namespace

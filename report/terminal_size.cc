@@ -33,8 +33,8 @@ void add_layouts(const Size& s, Page& page) {
   page.space();
   const Candidate& c = s.layout;
   page.fact("Chosen",
-            fmt::format("{} {} {}{}: {} per replica, {} KV tokens, {} requests of full length at once", c.gpu, c.precision,
-                        layout_label(c), c.kv_precision.empty() ? "" : " (KV " + c.kv_precision + ")",
+            fmt::format("{} {} {}{}: {} per replica, {} KV tokens, {} requests of full length at once", c.gpu,
+                        c.precision, layout_label(c), c.kv_precision.empty() ? "" : " (KV " + c.kv_precision + ")",
                         c.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", c.gpus), count(static_cast<double>(c.kv_tokens)),
                         number(c.max_concurrency)),
             Tone::kStrong);
@@ -101,8 +101,8 @@ void add_fleet(const Size& s, Page& page) {
       confidence_statement(s) +
           (slo ? fmt::format(" ({} {} {})", slo_label(slo->name), page.at_most(), milliseconds(slo->target_ms)) : ""),
       Tone::kStrong);
-  page.fact("Headroom", fmt::format("{} replicas: {} more than the SLO needs, for bursts and rolling deploys",
-                                    s.replicas, percent(s.headroom)));
+  page.fact("Headroom", fmt::format("{} replicas: {} above the need, for bursts and rolling deploys", s.replicas,
+                                    percent(s.headroom)));
   page.fact("Zones", replicas_by_zone(s));
   if (s.standby == 0) page.fact("Standby", "none");
   if (s.zone_loss.requests > 0) {

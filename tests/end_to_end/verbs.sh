@@ -8,7 +8,7 @@ done
 expect 0 "muster 0" --version
 
 expect 0 "Wrote" trace synth "$root/examples/profiles/azure-conv.yaml" --duration 600 --rate 5 --out "$work/made.csv"
-expect 0 "rate" trace show "$work/made.csv"
+expect 0 "Rate" trace show "$work/made.csv"
 expect 0 "Wrote" trace convert "$work/made.csv" --scale 2 --out "$work/twice.csv"
 [ "$(wc -l <"$work/twice.csv")" -eq $((2 * ($(wc -l <"$work/made.csv") - 1) + 1)) ] || complain "--scale 2 does not double the requests"
 expect 0 "Wrote" trace fit "$work/made.csv" --out "$work/made.yaml"

@@ -30,14 +30,14 @@ std::unexpected<Error> fail(fmt::format_string<Args...> format, Args&&... args) 
 #define MUSTER_CONCAT_(a, b) a##b
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_(a, b)
 #define MUSTER_TRY(declaration, ...) MUSTER_TRY_(MUSTER_CONCAT(muster_try_, __LINE__), declaration, __VA_ARGS__)
-#define MUSTER_TRY_(temporary, declaration, ...)                       \
-  auto temporary = (__VA_ARGS__);                                      \
+#define MUSTER_TRY_(temporary, declaration, ...)                        \
+  auto temporary = (__VA_ARGS__);                                       \
   if (!temporary) return std::unexpected(std::move(temporary).error()); \
   declaration = *std::move(temporary)
-#define MUSTER_TRY_VOID(...)                                                                        \
-  do {                                                                                              \
-    if (auto muster_try_void = (__VA_ARGS__); !muster_try_void)                                     \
-      return std::unexpected(std::move(muster_try_void).error());                                   \
+#define MUSTER_TRY_VOID(...)                                      \
+  do {                                                            \
+    if (auto muster_try_void = (__VA_ARGS__); !muster_try_void)   \
+      return std::unexpected(std::move(muster_try_void).error()); \
   } while (false)
 
 }  // namespace muster

@@ -15,12 +15,12 @@ class Rng {
   // The stream `name` of replication `run` of an experiment with `seed`.
   static Rng stream(std::uint64_t seed, std::uint64_t run, std::string_view name);
 
-  std::uint64_t next();               // uniform over all 64-bit values
-  double uniform();                   // [0, 1), 53 bits
-  double uniform_open();              // (0, 1): safe to take the logarithm of
+  std::uint64_t next();                  // uniform over all 64-bit values
+  double uniform();                      // [0, 1), 53 bits
+  double uniform_open();                 // (0, 1): safe to take the logarithm of
   std::uint64_t below(std::uint64_t n);  // uniform in [0, n); requires n > 0; unbiased
   double exponential(double mean);
-  double normal();                    // mean 0, variance 1 (polar method)
+  double normal();                           // mean 0, variance 1 (polar method)
   double gamma(double shape, double scale);  // mean shape * scale (Marsaglia and Tsang 2000); requires both > 0
 
  private:

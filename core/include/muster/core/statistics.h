@@ -15,8 +15,8 @@ class Moments {
   std::uint64_t count() const { return count_; }
   double mean() const { return mean_; }
   double variance() const { return count_ > 1 ? m2_ / static_cast<double>(count_ - 1) : 0; }  // unbiased
-  double max() const { return max_; }  // 0 when empty
-  double min() const { return min_; }  // 0 when empty
+  double max() const { return max_; }                                                         // 0 when empty
+  double min() const { return min_; }                                                         // 0 when empty
 
  private:
   std::uint64_t count_ = 0;
@@ -45,11 +45,11 @@ class QuantileSketch {
   void spill();
   void add_to_bucket(double x, std::uint64_t n);
 
-  Moments moments_;                     // of the values given to add()
-  std::uint64_t merged_count_ = 0;      // values that came by merge()
+  Moments moments_;                 // of the values given to add()
+  std::uint64_t merged_count_ = 0;  // values that came by merge()
   double merged_sum_ = 0;
   double max_ = 0;
-  mutable std::vector<double> samples_; // while exact; sorted on demand
+  mutable std::vector<double> samples_;  // while exact; sorted on demand
   mutable bool sorted_ = true;
   std::vector<std::uint64_t> buckets_;  // empty while exact; bucket i holds [kMin * g^(i-1), kMin * g^i)
 };

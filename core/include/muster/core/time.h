@@ -26,7 +26,11 @@ constexpr Duration from_seconds(double seconds) {
   const double ns = seconds * 1e9;
   return Duration(static_cast<std::int64_t>(ns < 0 ? ns - 0.5 : ns + 0.5));
 }
-constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
-constexpr double to_ms(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
+constexpr double to_seconds(Duration d) {
+  return static_cast<double>(d.count()) * 1e-9;
+}
+constexpr double to_ms(Duration d) {
+  return static_cast<double>(d.count()) * 1e-6;
+}
 
 }  // namespace muster

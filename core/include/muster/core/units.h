@@ -20,15 +20,23 @@ struct Quantity {
   friend constexpr Quantity operator*(Quantity a, std::int64_t n) { return Quantity(a.value * n); }
   friend constexpr Quantity operator*(std::int64_t n, Quantity a) { return Quantity(a.value * n); }
   friend constexpr std::int64_t operator/(Quantity a, Quantity b) { return a.value / b.value; }
-  constexpr Quantity& operator+=(Quantity b) { value += b.value; return *this; }
-  constexpr Quantity& operator-=(Quantity b) { value -= b.value; return *this; }
+  constexpr Quantity& operator+=(Quantity b) {
+    value += b.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity b) {
+    value -= b.value;
+    return *this;
+  }
 };
 
 using Bytes = Quantity<struct BytesTag>;
 using Tokens = Quantity<struct TokensTag>;
 
 inline constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-constexpr double to_gib(Bytes b) { return static_cast<double>(b.value) / static_cast<double>(kGiB); }
+constexpr double to_gib(Bytes b) {
+  return static_cast<double>(b.value) / static_cast<double>(kGiB);
+}
 
 template <class Tag>
 struct Id {

@@ -20,15 +20,15 @@ std::optional<Goal> parse_goal(std::string_view text);  // "throughput", "cost",
 
 struct Question {
   const model::ModelSpec* model = nullptr;
-  std::vector<hardware::Gpu> gpus;               // devices to consider, at least one
+  std::vector<hardware::Gpu> gpus;  // devices to consider, at least one
   cost::EngineProfile engine;
-  std::vector<model::Dtype> precisions;          // empty: every one that the device supports
-  std::optional<model::Dtype> kv;                // nullopt: 16 bits, or 32 for 32-bit weights (the engines' "auto")
+  std::vector<model::Dtype> precisions;  // empty: every one that the device supports
+  std::optional<model::Dtype> kv;        // nullopt: 16 bits, or 32 for 32-bit weights (the engines' "auto")
   int gpus_per_replica_max = 8;
-  std::optional<int> tp, pp, ep;                 // pin
-  int dp = 1;                                    // copies behind a balancer: multiplies GPUs, speed and cost
+  std::optional<int> tp, pp, ep;                    // pin
+  int dp = 1;                                       // copies behind a balancer: multiplies GPUs, speed and cost
   double input_tokens = 1024, output_tokens = 256;  // the operating point
-  double concurrency = 0;                        // 0: as many as fit
+  double concurrency = 0;                           // 0: as many as fit
   int max_model_len = 0, max_num_batched_tokens = 0, max_num_seqs = 0;  // 0: the defaults of model and engine
   std::optional<double> memory_fraction;
   std::optional<std::int64_t> kv_blocks;
@@ -36,30 +36,31 @@ struct Question {
 };
 
 struct Candidate {
-  const hardware::Gpu* gpu = nullptr;            // into Question::gpus
+  const hardware::Gpu* gpu = nullptr;  // into Question::gpus
   cost::Layout layout;
   cost::Precision precision;
   bool fits = false;
-  std::string why;                               // one line: the verdict and its reason
-  std::optional<cost::MemoryVerdict> memory;     // absent when the layout or device was refused
-  std::optional<cost::SteadyState> speed;        // present when it fits; per copy (dp = 1)
-  double error_band = 0;                         // relative half-width of the speed figures
+  std::string why;                            // one line: the verdict and its reason
+  std::optional<cost::MemoryVerdict> memory;  // absent when the layout or device was refused
+  std::optional<cost::SteadyState> speed;     // present when it fits; per copy (dp = 1)
+  double error_band = 0;                      // relative half-width of the speed figures
   std::vector<std::string> provenance;
 
   double output_tok_s() const { return speed ? speed->output_tok_s * layout.dp : 0; }
   double output_tok_s_per_gpu() const { return output_tok_s() / layout.gpus(); }
-  std::optional<double> usd_h() const;           // nullopt: no price known
-  std::optional<double> usd_per_mtok() const;    // per million output tokens at full load
+  std::optional<double> usd_h() const;         // nullopt: no price known
+  std::optional<double> usd_per_mtok() const;  // per million output tokens at full load
 };
 
 // Fit and speed of one layout. Any layout may be asked; a refused one says why.
-Candidate evaluate(const Question& question, const hardware::Gpu& gpu, const cost::Layout& layout, model::Dtype weights);
+Candidate evaluate(const Question& question, const hardware::Gpu& gpu, const cost::Layout& layout,
+                   model::Dtype weights);
 
 // The deployment that a candidate stands for; `question` and the candidate's GPU must outlive it.
 cost::Deployment deployment(const Question& question, const Candidate& candidate);
 
-// Every device x precision x layout up to gpus_per_replica_max: those that fit first, best first by the goal (ties: fewer
-// GPUs), then the rejected ones in the order of the question.
+// Every device x precision x layout up to gpus_per_replica_max: those that fit first, best first by the goal (ties:
+// fewer GPUs), then the rejected ones in the order of the question.
 std::vector<Candidate> enumerate(const Question& question);
 
 // A question that people ask about a plan, and its answer here, in numbers.
