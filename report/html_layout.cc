@@ -121,7 +121,7 @@ std::string fitting_table(const Size& s) {
               &c == chosen);
   }
   if (fitting == 0) return {};
-  return title(fmt::format("Layouts that fit ({})", fitting)) +
+  return title(fmt::format("Layouts that fit ({})", n(fitting))) +
          card((fitting > 10 ? table.print_filterable("fitting", "Filter: h100 fp8 TP4") : table.print_sortable()) +
               (fitting > kMaxLayoutRows
                    ? note(fmt::format("The first {} of {} are shown; result.json has all.", kMaxLayoutRows, fitting))
@@ -135,7 +135,7 @@ std::string rejected_table(const Size& s) {
     if (!c.fits && ++rejected <= kMaxLayoutRows)
       table.row({c.gpu, c.precision, layout_label(c), figure_cell(c.gpus, count), c.why});
   if (rejected == 0) return {};
-  return title(fmt::format("Rejected layouts ({})", rejected)) +
+  return title(fmt::format("Rejected layouts ({})", n(rejected))) +
          card(table.print_filterable("rejected", "Filter: h100 fp8 weights") +
               (rejected > kMaxLayoutRows
                    ? note(fmt::format("The first {} of {} are shown; result.json has all.", kMaxLayoutRows, rejected))

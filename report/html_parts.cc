@@ -107,8 +107,9 @@ std::string HtmlTable::table(std::string_view attributes, std::string_view css) 
   std::string head;
   for (const HtmlColumn& column : columns_)
     head += fmt::format("<th scope=\"col\"{}>{}</th>", class_attribute(class_of(column.kind)), escape(column.heading));
-  return fmt::format("<div class=\"scroll\"><table{}{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
-                     attributes, class_attribute(css, shape), head, body_);
+  constexpr std::size_t kTall = 16;  // rows; a longer table scrolls inside its card, except on paper
+  return fmt::format("<div class=\"scroll{}\"><table{}{}><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+                     rows_ > kTall ? " tall" : "", attributes, class_attribute(css, shape), head, body_);
 }
 
 std::string HtmlTable::print() const {
