@@ -91,7 +91,8 @@ struct Pending {
 };
 
 Result<void> add_file(const MeasuredFile& file, const std::string& source, Pending& pending) {
-  MUSTER_TRY(const KeyedObservations keyed, file.source->reader({.path = file.path, .framework = file.framework, .rates = pending.table.rates}));
+  MUSTER_TRY(const KeyedObservations keyed,
+             file.source->reader({.path = file.path, .framework = file.framework, .rates = pending.table.rates}));
   for (const auto& [key, observations] : keyed) {
     Grid grid = grid_of(file.source->op, key);
     grid.source = source;
@@ -114,8 +115,10 @@ Result<std::vector<MeasuredFile>> list_files(const std::string& folder) {
     if (const auto file = parse_name(entry.path())) files.push_back(*file);
   if (error) return fail("{}: {}", folder, error.message());
   if (files.empty())
-    return fail("{}: no table named DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz], such as "
-                "h100_sxm__vllm_0.24.0__gemm_perf.csv.gz", folder);
+    return fail(
+        "{}: no table named DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz], such as "
+        "h100_sxm__vllm_0.24.0__gemm_perf.csv.gz",
+        folder);
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return files;
 }
@@ -131,7 +134,7 @@ Result<std::vector<FittedTable>> fit_operators(const std::string& folder, std::s
     if (file.framework == "nccl") continue;
     const auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](const auto& g) { return g.key == file.gpu; });
     if (gpu == gpus.end()) return fail("{}: no GPU `{}` in the catalogue", file.path, file.gpu);
-    Pending& pending = tables[fmt::format("{}__{}.yaml", file.gpu, file.framework)];
+    Pending& pending = tables[fmt::format("{}__{}.table", file.gpu, file.framework)];
     pending.table.gpu = file.gpu;
     pending.table.engine = file.framework;
     pending.table.engine_version = file.version;
