@@ -134,13 +134,11 @@ class Twins {
     std::vector<RequestId> a, b;
     jumper_->finish_steps({}, plans.jumper, steps, a);
     for (std::int64_t step = 1; step < steps; ++step) {
+      StepPlan beside;
+      ASSERT_FALSE(stepper_->schedule({}, beside)) << to_text(beside);
+      ASSERT_TRUE(beside.preempted.empty());
       stepper_->finish_step({}, plans.stepper, {}, b);
       ASSERT_TRUE(stepper_->schedule({}, plans.stepper));
-      if (limits_.steps_in_flight_max > 1) {
-        StepPlan beside;
-        ASSERT_FALSE(stepper_->schedule({}, beside)) << to_text(beside);
-        ASSERT_TRUE(beside.preempted.empty());
-      }
       ASSERT_TRUE(b.empty());
       stepper_->check();
     }
