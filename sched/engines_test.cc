@@ -267,12 +267,15 @@ TEST(LlamaCpp, EverySlotDecodesWhateverTheBatchSize) {
       .schedules("3:1p*");
   SchedulerLimits one = limits();
   one.max_num_batched_tokens = 1;
+  one.steps_in_flight_max = 2;
   Script(one, SchedulerKind::kLlamaCpp)
       .arrive(1, {.prompt = 1, .max_tokens = 3})
       .arrive(2, {.prompt = 1, .max_tokens = 9})
       .schedules("1:1p*")
+      .schedules("2:1p*")
       .done()
-      .schedules("1:1d");
+      .done()
+      .schedules("1:1d 2:1d");
 }
 
 // ---- Static batching.

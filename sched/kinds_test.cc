@@ -207,10 +207,10 @@ void run(SchedulerKind kind, std::uint64_t seed, Seen& seen) {
   SCOPED_TRACE(fmt::format("{}, seed {}: {}", name(kind), seed, to_text(limits)));
   Twins twins(kind, limits, long_answers, rng);
   for (int round = 0; round < 60 && !::testing::Test::HasFailure(); ++round) {
-    for (std::uint64_t arrivals = rng.below(10) == 0 ? rng.below(8) : 0; arrivals > 0; --arrivals) twins.add(seen);
+    for (std::uint64_t arrivals = rng.below(7) == 0 ? rng.below(6) : 0; arrivals > 0; --arrivals) twins.add(seen);
     if (rng.below(15) == 0) twins.abort();
     // Now and then a driver leaves what is ready for later.
-    for (bool more = !twins.any_out() || rng.below(4) != 0; more;) more = twins.schedule() && rng.below(8) != 0;
+    for (bool more = !twins.any_out() || rng.below(3) != 0; more;) more = twins.schedule() && rng.below(8) != 0;
     if (twins.any_out()) twins.finish_oldest(seen);
   }
   // Without arrivals everybody finishes.

@@ -11,7 +11,8 @@
 //     yields before interactive, and who came last before who came first. Such a step starts nobody.
 //  5. When the first waiting sequence finds no place (max_num_seqs, or blocks) and the running ones of strictly less
 //     urgent priority hold enough, they are preempted for it, last first, and only as many as needed. Nobody is
-//     preempted for an equal, and nobody comes back in the step that preempted him.
+//     preempted for an equal. Nobody comes back in the step that preempted him: without his place the urgent one did
+//     not fit, so what it leaves is less.
 //
 // Progress: the first of all in (priority, arrival) is never preempted unless it is alone, where it always fits.
 #include <algorithm>
@@ -73,7 +74,7 @@ std::int64_t MusterScheduler::fill(StepPlan& plan) {
   const bool had_shortage = !plan.preempted.empty();
   while (!had_shortage && !waiting_.empty() && prefill > 0) {
     const Sequence& s = table_[waiting_.front()];
-    if (s.in_flight || std::ranges::find(plan.preempted, s.id) != plan.preempted.end()) break;
+    if (s.in_flight) break;
     if (!finds_place(s, pool_.free())) {
       if (!finds_place_by_preemption(s, 0)) break;
       while (!finds_place(s, pool_.free())) budget += preempt(running_.size() - 1, plan);

@@ -6,7 +6,8 @@
 
 namespace muster::sim {
 
-Replica::Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger, bool step_by_step)
+Replica::Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger,
+                 bool step_by_step)
     : kind_(kind),
       limits_(limits),
       clock_(clock),
