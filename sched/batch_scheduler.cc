@@ -254,12 +254,14 @@ std::int64_t BatchScheduler::further_steps_with_blocks(const StepPlan& plan, std
   const std::int64_t whole_periods = pool_.free() / sequences;
   std::int64_t enough = whole_periods * pool_.block_tokens();
   if (enough >= further_steps_max) return further_steps_max;
-  if (blocks_taken_after(plan, further_steps_max) <= pool_.free()) return further_steps_max;  // most were taken before
-  std::int64_t too_many = std::min(enough + pool_.block_tokens(), further_steps_max + 1);
+  const std::int64_t upper = std::min(enough + pool_.block_tokens(), further_steps_max + 1);
+  std::int64_t too_many = upper;
   while (too_many - enough > 1) {
     const std::int64_t middle = enough + (too_many - enough) / 2;
     (blocks_taken_after(plan, middle) <= pool_.free() ? enough : too_many) = middle;
   }
+  // Unless the blocks of whole answers were taken before.
+  if (too_many == upper && blocks_taken_after(plan, further_steps_max) <= pool_.free()) return further_steps_max;
   return enough;
 }
 
