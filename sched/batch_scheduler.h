@@ -1,7 +1,7 @@
 // What the schedulers of all engines have in common: sequences, KV blocks, the waiting queue, steps out, recompute
 // preemption, and the jump over alike decode steps. An engine's own class says which pieces a step has (fill()), how
-// many KV blocks a sequence takes when it starts, and, where its admission is out of the ordinary, for how many steps of
-// a jump it admits nobody.
+// many KV blocks a sequence takes when it starts, and, where its admission is out of the ordinary, for how many steps
+// of a jump it admits nobody.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ class BatchScheduler : public Scheduler {
     return tokens < left ? tokens - tokens % chunk_tokens_ : tokens;
   }
   // Gives a piece to every running sequence of the kind that is in no step, while the budget lasts; on a shortage of KV
-  // blocks the last in (priority, arrival) is preempted. Returns the budget left. The budget is handed from call to call
-  // and not kept here: in a register it costs nothing, and this loop is the simulator's hottest.
+  // blocks the last in (priority, arrival) is preempted. Returns the budget left. The budget is handed from call to
+  // call and not kept here: in a register it costs nothing, and this loop is the simulator's hottest.
   template <Kind kind>
   std::int64_t schedule_running(std::int64_t budget, StepPlan& plan);
   // Starts waiting sequences in order, until the first that cannot. Returns the budget left.

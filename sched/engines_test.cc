@@ -104,8 +104,8 @@ TEST(Sglang, OfThoseThatStartTogetherWholeAnswersCount) {
 TEST(Sglang, TheFallingRatioLetsTheNextOneIn) {
   SchedulerLimits pages_of_one = with_blocks(1000);
   pages_of_one.kv_block_tokens = 1;
-  // After n steps of decodes, 990 - n tokens are free, and 1 is expected to need (899 - n) * (0.7 - n * 0.602 / 600) more:
-  // what is left grows from 360.7 and is more than 400 first after 75 of them.
+  // After n steps of decodes, 990 - n tokens are free, and 1 is expected to need (899 - n) * (0.7 - n * 0.602 / 600)
+  // more: what is left grows from 360.7 and is more than 400 first after 75 of them.
   Script(pages_of_one, SchedulerKind::kSglang)
       .arrive(1, {.prompt = 10, .max_tokens = 900})
       .schedules("1:10p*")
@@ -137,8 +137,8 @@ TEST(Sglang, OnAShortageThoseWithTheFewestEmittedTokensAreRetracted) {
       .schedules("1:1d 3:1d -2 -4")
       .holds(50)
       .done()
-      // The ratio is (48 emitted + 40) / 60, at most 1: 50 free tokens less 2 * 5 are enough for 31, not for more. 2 and 4
-      // wait behind 5 although they came before it.
+      // The ratio is (48 emitted + 40) / 60, at most 1: 50 free tokens less 2 * 5 are enough for 31, not for more. 2
+      // and 4 wait behind 5 although they came before it.
       .schedules("5:1p*")
       .done()
       .schedules("1:1d 3:1d 5:1d")
@@ -353,13 +353,13 @@ TEST(Muster, TheUrgentPromptGoesOnFirst) {
       .schedules("1:512p")
       .arrive(2, {.prompt = 600, .max_tokens = 9, .priority = 0})
       .done()
-      .schedules("1:512p")  // it runs already, and 2 waits: running prompts come first
+      .schedules("2:512p")
       .done()
-      .schedules("1:512p")
+      .arrive(3, {.prompt = 20, .max_tokens = 9, .priority = 5})
+      .schedules("2:88p* 3:20p* 1:404p")  // 1 keeps its place and its KV
+      .has(3, 0)
       .done()
-      .schedules("1:464p* 2:48p")
-      .done()
-      .schedules("1:1d 2:511p");
+      .schedules("2:1d 3:1d 1:510p");
 }
 
 TEST(Muster, TheUrgentTakesThePlaceOfTheLessUrgent) {

@@ -5,13 +5,13 @@
 //     the pool, divided by the slots and rounded down to whole blocks. A request holds the share of its slot from start
 //     to end. One that needs more than a share is refused. With fewer blocks than slots, a slot each.
 //  2. All slots share one batch. First every generating slot adds its one token, whatever the batch size; then prompts
-//     add pieces until the batch has n_batch tokens (max_num_batched_tokens), each as much as is left: a long prompt may
-//     fill the batch and keep later ones out.
+//     add pieces until the batch has n_batch tokens (max_num_batched_tokens), each as much as is left: a long prompt
+//     may fill the batch and keep later ones out.
 //  3. A request that finds no idle slot waits; order is (priority, arrival). Nobody is ever preempted.
 //
-// Where this differs: (a) llama.cpp cuts an answer off where its slot's context ends; here prompt + max_tokens must fit,
-// as a trace says how long an answer is; (b) prompts go in the order in which they got their slots, llama.cpp goes by
-// slot number; (c) no prompt cache in an idle slot, and no unified KV cache (--kv-unified).
+// Where this differs: (a) llama.cpp cuts an answer off where its slot's context ends; here prompt + max_tokens must
+// fit, as a trace says how long an answer is; (b) prompts go in the order in which they got their slots, llama.cpp goes
+// by slot number; (c) no prompt cache in an idle slot, and no unified KV cache (--kv-unified).
 #include <algorithm>
 
 #include "batch_scheduler.h"
@@ -29,7 +29,8 @@ class LlamaCppScheduler final : public BatchScheduler {
  public:
   explicit LlamaCppScheduler(const SchedulerLimits& limits)
       : BatchScheduler(with_a_block_each(limits)),
-        slot_blocks_(std::min(pool_.total() / limits_.max_num_seqs, KvBlockPool::kMaxSequenceTokens / pool_.block_tokens())) {
+        slot_blocks_(std::min(pool_.total() / limits_.max_num_seqs,
+                              KvBlockPool::kMaxSequenceTokens / pool_.block_tokens())) {
     ignore_long_prefill_threshold();
   }
   std::string_view name() const override { return "llama.cpp"; }

@@ -6,21 +6,22 @@
 //  2. A step of prompts has chunked_prefill_size tokens (max_num_batched_tokens here): first the prompt that was cut in
 //     an earlier step, then waiting ones by (priority, arrival) until the first that cannot start. A prompt longer than
 //     what is left is cut to whole KV pages, and is the last of the step: only one prompt is ever in pieces.
-//  3. Admission estimates what the running ones will still need: a sequence starts when prompt + expected answer is less
-//     than the free KV tokens minus new_token_ratio * the answers of those that run (of those that started in the same
-//     step: all of them). An answer counts for at most 4096 tokens (clip_max_new_tokens). max_running_requests
+//  3. Admission estimates what the running ones will still need: a sequence starts when prompt + expected answer is
+//     less than the free KV tokens minus new_token_ratio * the answers of those that run (of those that started in the
+//     same step: all of them). An answer counts for at most 4096 tokens (clip_max_new_tokens). max_running_requests
 //     (max_num_seqs) is the other limit. When nothing runs, whoever fits starts.
 //  4. new_token_ratio is 0.7 after idling (times --schedule-conservativeness, 1 here), and falls with every step of
 //     decodes in 600 equal parts to 0.098 (0.7 * 0.14), where it stays.
 //  5. A step of decodes has all of them. When their next tokens find too few KV blocks, decodes are retracted: the one
-//     with the fewest emitted tokens first (of equals the longest prompt), at least one, and on until 20 tokens for each
-//     that stays are free (retract_decode_steps) or one is left. They wait behind all of their priority, and recompute
-//     what they had. The ratio becomes (emitted + 20 per sequence) / (max_tokens) over those that stay, at most 1.
+//     with the fewest emitted tokens first (of equals the longest prompt), at least one, and on until 20 tokens for
+//     each that stays are free (retract_decode_steps) or one is left. They wait behind all of their priority, and
+//     recompute what they had. The ratio becomes (emitted + 20 per sequence) / (max_tokens) over those that stay, at
+//     most 1.
 //
-// Where this differs: (a) a sequence takes the blocks of its whole prompt when it starts, SGLang with each chunk: nobody
-// else takes any in between, so the order of events is the same; (b) with pipeline stages, SGLang deals the running
-// sequences to one batch per stage, here a step takes whatever is ready, and a step beside one that holds a cut prompt
-// admits nobody.
+// Where this differs: (a) a sequence takes the blocks of its whole prompt when it starts, SGLang with each chunk:
+// nobody else takes any in between, so the order of events is the same; (b) with pipeline stages, SGLang deals the
+// running sequences to one batch per stage, here a step takes whatever is ready, and a step beside one that holds a cut
+// prompt admits nobody.
 //
 // The ratio is kept in integers, so that a simulation gives the same on every compiler.
 #include <algorithm>
@@ -32,7 +33,8 @@ namespace muster::sched {
 namespace {
 
 // new_token_ratio in 1/3,000,000: all three are whole numbers then. SGLang's defaults (environ.py: INIT_NEW_TOKEN_RATIO
-// 0.7, MIN_NEW_TOKEN_RATIO_FACTOR 0.14, NEW_TOKEN_RATIO_DECAY_STEPS 600, CLIP_MAX_NEW_TOKENS 4096, RETRACT_DECODE_STEPS 20).
+// 0.7, MIN_NEW_TOKEN_RATIO_FACTOR 0.14, NEW_TOKEN_RATIO_DECAY_STEPS 600, CLIP_MAX_NEW_TOKENS 4096, RETRACT_DECODE_STEPS
+// 20).
 constexpr std::int64_t kRatioOne = 3'000'000;
 constexpr std::int64_t kRatioInitial = 2'100'000;
 constexpr std::int64_t kRatioMin = 294'000;
@@ -160,7 +162,8 @@ void SglangScheduler::retract_on_shortage(StepPlan& plan) {
   do {
     std::size_t victim = running_.size();
     for (std::size_t i = 0; i < running_.size(); ++i) {
-      if (is_ready(running_[i]) && (victim == running_.size() || goes_before(running_[i], running_[victim]))) victim = i;
+      const bool is_first = victim == running_.size() || goes_before(running_[i], running_[victim]);
+      if (is_ready(running_[i]) && is_first) victim = i;
     }
     preempt(victim, plan);
     --stay;
@@ -198,6 +201,8 @@ std::int64_t SglangScheduler::steps_without_admission(const StepPlan& plan, std:
 
 }  // namespace
 
-std::unique_ptr<Scheduler> make_sglang(const SchedulerLimits& limits) { return std::make_unique<SglangScheduler>(limits); }
+std::unique_ptr<Scheduler> make_sglang(const SchedulerLimits& limits) {
+  return std::make_unique<SglangScheduler>(limits);
+}
 
 }  // namespace muster::sched

@@ -112,8 +112,13 @@ enum class SchedulerKind : std::uint8_t {
   kMuster,                     // muster.cc: prompt budget from the TPOT target, class-aware
 };
 inline constexpr SchedulerKind kSchedulerKinds[] = {
-    SchedulerKind::kVllm,     SchedulerKind::kSglang, SchedulerKind::kTensorrtLlm, SchedulerKind::kTensorrtLlmMaxUtilization,
-    SchedulerKind::kLlamaCpp, SchedulerKind::kStatic, SchedulerKind::kMuster};
+    SchedulerKind::kVllm,
+    SchedulerKind::kSglang,
+    SchedulerKind::kTensorrtLlm,
+    SchedulerKind::kTensorrtLlmMaxUtilization,
+    SchedulerKind::kLlamaCpp,
+    SchedulerKind::kStatic,
+    SchedulerKind::kMuster};
 
 // "vllm", "sglang", "tensorrt-llm", "tensorrt-llm-max-utilization", "llama.cpp", "static", "muster"
 std::string_view name(SchedulerKind kind);

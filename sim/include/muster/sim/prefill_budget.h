@@ -11,7 +11,8 @@
 namespace muster::sim {
 
 // For a batch of min(max_num_seqs, 32) decodes of 1,024 tokens each, over all stages (a sequence is in one step at a
-// time). At least 1: then not even one fits, and the scheduler gives prompts its minimum. At most max_num_batched_tokens.
+// time). At least 1: then not even one fits, and the scheduler gives prompts its minimum. At most
+// max_num_batched_tokens.
 std::int64_t prefill_tokens_within(Duration tpot, const StepTimer& timer, const sched::SchedulerLimits& limits);
 
 }  // namespace muster::sim
