@@ -7,6 +7,7 @@
 
 #include "muster/core/digest.h"
 #include "muster/core/text.h"
+#include "muster/sim/prefill_budget.h"
 
 namespace muster::app {
 
@@ -53,6 +54,8 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
   const cost::EngineProfile& engine = pool.deployment.engine;
   sim::Scenario s;
   s.kind.step = pool.timer.get();
+  // The names of the engines are those of their default schedulers.
+  s.kind.scheduler = sched::parse_scheduler(engine.version.engine).value_or(sched::SchedulerKind::kVllm);
   s.kind.limits = {.max_num_batched_tokens = cost::max_num_batched_tokens(pool.deployment),
                    .max_num_seqs = cost::max_num_seqs(pool.deployment),
                    .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
@@ -90,6 +93,13 @@ Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Sc
   if (!fleet.classes.empty()) s.classes.clear();
   for (const ClassSpec& spec : fleet.classes)
     s.classes.push_back({.name = spec.name, .rank = spec.rank, .slo = request_slo(spec.slo)});
+  // muster's own scheduler keeps the strictest TPOT target by giving prompts no more of a step than that allows.
+  for (const sim::RequestClass& c : s.classes) {
+    if (s.kind.scheduler != sched::SchedulerKind::kMuster || !c.slo.tpot) continue;
+    const std::int64_t tokens = sim::prefill_tokens_within(*c.slo.tpot, *s.kind.step, s.kind.limits);
+    std::int64_t& limit = s.kind.limits.prefill_tokens_while_decoding;
+    limit = limit == 0 ? tokens : std::min(limit, tokens);
+  }
   for (const std::string& name : trace.tenants) {
     const auto tenant = std::ranges::find(fleet.tenants, name, &TenantSpec::name);
     if (tenant == fleet.tenants.end()) {

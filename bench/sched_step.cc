@@ -25,7 +25,7 @@ std::unique_ptr<Scheduler> decoding_batch(std::int64_t sequences, StepPlan& plan
   SchedulerLimits limits;
   limits.max_num_seqs = sequences;
   limits.kv_blocks = 100000000;
-  auto scheduler = make_vllm_scheduler(limits);
+  auto scheduler = make_scheduler(SchedulerKind::kVllm, limits);
   for (std::int64_t i = 0; i < sequences; ++i) {
     scheduler->add({}, {.id = RequestId(static_cast<std::uint32_t>(i)), .prompt_tokens = 1 + i, .max_tokens = 1 << 29});
   }
@@ -85,7 +85,7 @@ void bench_requests(const char* name, std::int64_t kv_blocks, bool jump) {
                          .prompt_tokens = 1 + static_cast<std::int64_t>(rng.exponential(1000)),
                          .max_tokens = 1 + static_cast<std::int64_t>(rng.exponential(250))});
   }
-  const auto scheduler = make_vllm_scheduler(limits);
+  const auto scheduler = make_scheduler(SchedulerKind::kVllm, limits);
   StepPlan plan;
   std::vector<RequestId> finished;
   std::size_t next = 0;

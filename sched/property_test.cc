@@ -89,7 +89,9 @@ void expect_same_state(const Scheduler& a, const Scheduler& b) {
 class Pair {
  public:
   explicit Pair(const SchedulerLimits& limits)
-      : limits_(limits), fast_(make_vllm_scheduler(limits)), slow_(std::make_unique<ReferenceScheduler>(limits)) {}
+      : limits_(limits),
+        fast_(make_scheduler(SchedulerKind::kVllm, limits)),
+        slow_(std::make_unique<ReferenceScheduler>(limits)) {}
 
   bool any_out() const { return !out_.empty(); }
   bool idle() const { return fast_->state().running + fast_->state().waiting == 0 && out_.empty(); }
@@ -254,7 +256,8 @@ void run_jump(std::uint64_t seed, Jumps& seen) {
   SchedulerLimits limits = random_limits(rng);
   limits.max_num_batched_tokens += limits.max_num_seqs;  // as vLLM demands; otherwise there is nothing to jump over
   SCOPED_TRACE(fmt::format("seed {}: {}", seed, to_text(limits)));
-  const auto jumper = make_vllm_scheduler(limits), stepper = make_vllm_scheduler(limits);
+  const auto jumper = make_scheduler(SchedulerKind::kVllm, limits);
+  const auto stepper = make_scheduler(SchedulerKind::kVllm, limits);
   ReferenceScheduler slow(limits);
   std::deque<StepPlan> out, stepper_out, slow_out;
   std::uint32_t next_id = 0;

@@ -31,6 +31,7 @@ enum class Place : std::uint8_t {
 struct Sequence {
   std::int32_t computed = 0;     // whose KV is there; the tokens of a step count when it is back
   std::int32_t known = 0;        // prompt and emitted
+  std::int32_t prompt = 0;       // as it came
   std::int32_t end = 0;          // prompt + max_tokens: the sequence leaves when `known` gets there
   std::int32_t prefill_end = 0;  // to compute before it decodes: the prompt, after a preemption the emitted ones too
   KvHolding kv;
@@ -39,6 +40,7 @@ struct Sequence {
   Place place = Place::kFree;
   bool in_flight = false;  // in a step that is out
 
+  std::int32_t emitted() const { return known - prompt; }
   std::int32_t prefill_left() const { return prefill_end > computed ? prefill_end - computed : 0; }
 };
 

@@ -25,6 +25,7 @@ class RandomScenario {
     make_timer();
     make_trace();
     make_fleet();
+    scenario.kind.scheduler = sched::kSchedulerKinds[seed % std::size(sched::kSchedulerKinds)];
     make_faults();
   }
   RandomScenario(const RandomScenario&) = delete;
@@ -69,7 +70,8 @@ class RandomScenario {
                             .max_num_seqs = 1 + below(12),
                             .kv_blocks = 20 + (one_in(2) ? below(60) : below(500)),
                             .kv_block_tokens = one_in(2) ? 16 : 1 + below(20),
-                            .long_prefill_token_threshold = one_in(3) ? 10 + below(50) : 0};
+                            .long_prefill_token_threshold = one_in(3) ? 10 + below(50) : 0,
+                            .prefill_tokens_while_decoding = one_in(2) ? 1 + below(100) : 0};
     scenario.kind.warm_start = Duration(1ms) * below(30);
     scenario.kind.cold_start = Duration(1ms) * below(100);
     scenario.policy = {.routing = static_cast<policy::Routing>(below(3)),
@@ -149,9 +151,9 @@ void expect_sound(const Scenario& s, const Outcome& o) {
 
 TEST(Jumping, GivesWhatSteppingGives) {
   std::uint64_t steps = 0, events_jumping = 0, events_stepping = 0, preempted = 0, completed = 0;
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for (std::uint64_t seed = 0; seed < 2800; ++seed) {
     RandomScenario random(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name(random.scenario.kind.scheduler)));
     const Outcome jumping = run(random.scenario);
     random.scenario.step_by_step = true;
     const Outcome stepping = run(random.scenario);

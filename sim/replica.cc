@@ -6,8 +6,10 @@
 
 namespace muster::sim {
 
-Replica::Replica(const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger, bool step_by_step)
-    : limits_(limits),
+Replica::Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger,
+                 bool step_by_step)
+    : kind_(kind),
+      limits_(limits),
       clock_(clock),
       ledger_(ledger),
       step_by_step_(step_by_step),
@@ -15,7 +17,7 @@ Replica::Replica(const sched::SchedulerLimits& limits, StepClock& clock, Ledger&
       stage_free_(flights_.size(), Instant::min()),
       stage_times_(flights_.size()) {
   limits_.steps_in_flight_max = clock.stages();
-  scheduler_ = sched::make_vllm_scheduler(limits_);
+  scheduler_ = sched::make_scheduler(kind_, limits_);
 }
 
 bool Replica::add(Instant now, const sched::NewSequence& sequence) {
@@ -117,7 +119,7 @@ void Replica::stop_jump() {
 }
 
 void Replica::lose() {
-  scheduler_ = sched::make_vllm_scheduler(limits_);
+  scheduler_ = sched::make_scheduler(kind_, limits_);
   in_flight_ = 0;
   std::fill(stage_free_.begin(), stage_free_.end(), Instant::min());
   may_start_ = false;

@@ -22,7 +22,8 @@ namespace muster::sim {
 class Replica {
  public:
   // All references must outlive the replica. `step_by_step`: never jumps.
-  Replica(const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger, bool step_by_step);
+  Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger,
+          bool step_by_step);
 
   // False: it can never run here.
   bool add(Instant now, const sched::NewSequence& sequence);
@@ -56,6 +57,7 @@ class Replica {
   // A jump becomes a single step: the one that is under way (requires settle() before).
   void stop_jump();
 
+  sched::SchedulerKind kind_;
   sched::SchedulerLimits limits_;
   StepClock& clock_;
   Ledger& ledger_;

@@ -117,7 +117,7 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
       events_(scenario.replicas.size() + 3),
       is_touched_(scenario.replicas.size()) {
   for (std::size_t i = 0; i < scenario.replicas.size(); ++i)
-    replicas_.emplace_back(scenario.kind.limits, clock_, ledger_, scenario.step_by_step);
+    replicas_.emplace_back(scenario.kind.scheduler, scenario.kind.limits, clock_, ledger_, scenario.step_by_step);
   if (scenario.policy.zone_affinity == policy::ZoneAffinity::kPrefer) {
     Rng rng = Rng::stream(scenario.seed, 0, "entry zones");
     for (std::size_t i = 0; i < scenario.trace->requests.size(); ++i)

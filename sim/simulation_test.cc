@@ -1,4 +1,5 @@
 // Runs small enough to be added up by hand, and what must hold of every run.
+#include "muster/sim/prefill_budget.h"
 #include "muster/sim/simulation.h"
 
 #include <fmt/format.h>
@@ -328,6 +329,18 @@ TEST(Simulation, SamplesStayBoundedAndLoseNoArrival) {
   std::uint64_t by_then = 0;
   for (const RequestRecord& r : o.requests_log) by_then += r.arrival <= o.samples.back().at;
   EXPECT_EQ(arrivals, by_then);
+}
+
+TEST(PrefillBudget, FillsAStepUpToTheTarget) {
+  LinearTimer timer(10ms);
+  timer.stage_count = 2;
+  timer.per_prefill_token = 50us;
+  timer.per_sequence = 100us;
+  const sched::SchedulerLimits limits{.max_num_batched_tokens = 2048, .max_num_seqs = 20, .kv_blocks = 10};
+  // Two stages of 10 ms and 20 * 0.1 ms each leave 26 of 50 ms: 0.1 ms a token over both.
+  EXPECT_EQ(prefill_tokens_within(50ms, timer, limits), 260);
+  EXPECT_EQ(prefill_tokens_within(20ms, timer, limits), 1);
+  EXPECT_EQ(prefill_tokens_within(5s, timer, limits), 2048);
 }
 
 TEST(Simulation, TokensInAreTokensOut) {

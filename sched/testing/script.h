@@ -32,7 +32,8 @@ class Script {
     std::int32_t priority = 0;
   };
 
-  explicit Script(const SchedulerLimits& limits) : scheduler_(make_vllm_scheduler(limits)) {}
+  explicit Script(const SchedulerLimits& limits, SchedulerKind kind = SchedulerKind::kVllm)
+      : scheduler_(make_scheduler(kind, limits)) {}
 
   Script& at(std::int64_t ms);
   Script& arrive(std::uint32_t id, Lengths lengths, Where where = Where::current());

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,10 @@ struct SchedulerLimits {
   std::int64_t max_num_seqs = 256;             // sequences running at once
   std::int64_t kv_blocks = 0;                  // of the pool; at least 1
   std::int64_t kv_block_tokens = 16;
-  std::int64_t long_prefill_token_threshold = 0;  // cap on one prompt's tokens in a step; 0: none
+  std::int64_t long_prefill_token_threshold = 0;  // cap on one prompt's tokens in a step (vllm, muster); 0: none
+  // muster's own scheduler only: cap on the prompt tokens of a step that also decodes, 0: none. The driver derives it
+  // from the TPOT target: as many as a step may have and still end within the target.
+  std::int64_t prefill_tokens_while_decoding = 0;
   std::int64_t steps_in_flight_max = 1;        // pipeline stages
 };
 
@@ -97,7 +101,29 @@ class Scheduler {
   virtual void check() const = 0;
 };
 
-// vLLM V1's rules (token budget, running first, chunked prefill, recompute preemption); see vllm.cc for the list.
-std::unique_ptr<Scheduler> make_vllm_scheduler(const SchedulerLimits& limits);
+// Whose rules. Each is documented at the top of its file; all are for the simulator, kMuster also for the engine.
+enum class SchedulerKind : std::uint8_t {
+  kVllm,                       // vllm.cc: token budget, running first, chunked prefill, recompute preemption
+  kSglang,                     // sglang.cc: prompts before decodes, admission by new-token ratio, retract
+  kTensorrtLlm,                // tensorrt_llm.cc: GUARANTEED_NO_EVICT
+  kTensorrtLlmMaxUtilization,  // tensorrt_llm.cc: MAX_UTILIZATION
+  kLlamaCpp,                   // llama_cpp.cc: server slots with a fixed share of the context
+  kStatic,                     // static_batching.cc: a batch starts when the one before has ended
+  kMuster,                     // muster.cc: prompt budget from the TPOT target, class-aware
+};
+inline constexpr SchedulerKind kSchedulerKinds[] = {
+    SchedulerKind::kVllm,
+    SchedulerKind::kSglang,
+    SchedulerKind::kTensorrtLlm,
+    SchedulerKind::kTensorrtLlmMaxUtilization,
+    SchedulerKind::kLlamaCpp,
+    SchedulerKind::kStatic,
+    SchedulerKind::kMuster};
+
+// "vllm", "sglang", "tensorrt-llm", "tensorrt-llm-max-utilization", "llama.cpp", "static", "muster"
+std::string_view name(SchedulerKind kind);
+std::optional<SchedulerKind> parse_scheduler(std::string_view text);  // nullopt: none of these names
+
+std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const SchedulerLimits& limits);
 
 }  // namespace muster::sched

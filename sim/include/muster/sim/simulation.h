@@ -25,6 +25,7 @@ namespace muster::sim {
 // All replicas of a scenario serve one model with one layout.
 struct ReplicaKind {
   const StepTimer* step = nullptr;  // CostStepTimer(model) for a real one
+  sched::SchedulerKind scheduler = sched::SchedulerKind::kVllm;
   sched::SchedulerLimits limits;    // steps_in_flight_max is set to the timer's stages
   int gpus = 1;                     // of one replica
   Duration cold_start{0};           // from the decision to the first request, weights not yet in memory

@@ -1,0 +1,160 @@
+// What the schedulers of all engines have in common: sequences, KV blocks, the waiting queue, steps out, recompute
+// preemption, and the jump over alike decode steps. An engine's own class says which pieces a step has (fill()), how
+// many KV blocks a sequence takes when it starts, and, where its admission is out of the ordinary, for how many steps
+// of a jump it admits nobody.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kv_block_pool.h"
+#include "muster/core/check.h"
+#include "muster/sched/scheduler.h"
+#include "sequence_table.h"
+#include "waiting_queue.h"
+
+namespace muster::sched {
+
+class BatchScheduler : public Scheduler {
+ public:
+  bool add(Instant now, const NewSequence& sequence) override;
+  bool abort(RequestId id) final;
+  bool schedule(Instant now, StepPlan& plan) final;
+  void finish_step(Instant now, const StepPlan& plan, std::span<const RequestId> stopped,
+                   std::vector<RequestId>& finished) final;
+  std::int64_t steps_alike(const StepPlan& plan) const final;
+  void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) final;
+  SchedulerState state() const final;
+  void check() const final;
+
+ protected:
+  explicit BatchScheduler(const SchedulerLimits& limits);
+
+  // ---- What an engine's class decides.
+
+  // Fills the next step; returns the part of max_num_batched_tokens that it left.
+  virtual std::int64_t fill(StepPlan& plan) = 0;
+  // Tokens for which a sequence takes KV blocks when it starts with a first piece of `piece_tokens`.
+  virtual std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t piece_tokens) const = 0;
+  // Can a sequence of `end` tokens run when it is alone?
+  virtual bool fits_alone(std::int64_t end) const { return pool_.blocks_for(end) <= pool_.total(); }
+  // `plan` is the only step out and decodes all that runs. How many of the steps after it, at most `further_steps_max`
+  // (at least 1), admit nobody, if each decodes the same sequences? 0 also when a step beside it would admit somebody.
+  // Never too many; too few only costs time. The default is for classes that admit last in a step, by admit_waiting().
+  virtual std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const;
+  // `plan` and steps - 1 like it are back.
+  virtual void steps_done(const StepPlan& /*plan*/, std::int64_t /*steps*/) {}
+
+  enum class RunningOrder : std::uint8_t { kAdmission, kPriorityThenArrival };
+  enum class AfterPreemption : std::uint8_t {
+    kInFront,    // keeps its arrival: before all of its priority that never ran
+    kBehindAll,  // of its priority, as if it arrived now
+  };
+
+  // ---- What fill() is made of.
+
+  static constexpr std::int64_t kNoBudget = std::numeric_limits<std::int32_t>::max();  // tokens; more than any step has
+  enum class Kind : std::uint8_t { kAll, kDecodes, kPrompts };
+
+  std::int64_t steps_in_flight() const { return static_cast<std::int64_t>(steps_scheduled_ - steps_finished_); }
+  bool is_full() const { return static_cast<std::int64_t>(running_.size()) >= limits_.max_num_seqs; }
+  // Tokens of the next piece. A prompt that is cut is cut to a multiple of chunk_tokens_, which may leave 0.
+  std::int64_t piece_tokens(const Sequence& s, std::int64_t budget) const {
+    const std::int64_t left = s.known - s.computed;
+    const std::int64_t tokens = std::min(std::min(left, piece_tokens_max_), budget);
+    return tokens < left ? tokens - tokens % chunk_tokens_ : tokens;
+  }
+  // Gives a piece to every running sequence of the kind that is in no step, while the budget lasts; on a shortage of KV
+  // blocks the last in (priority, arrival) is preempted. Returns the budget left. The budget is handed from call to
+  // call and not kept here: in a register it costs nothing, and this loop is the simulator's hottest.
+  template <Kind kind>
+  std::int64_t schedule_running(std::int64_t budget, StepPlan& plan);
+  // Starts waiting sequences in order, until the first that cannot. Returns the budget left.
+  std::int64_t admit_waiting(std::int64_t budget, StepPlan& plan);
+  // Starts the first waiting sequence, with this piece (0: none yet). False: too few KV blocks, nothing is changed.
+  // Requires that somebody waits who is in no step.
+  bool admit_first(std::int64_t tokens, StepPlan& plan);
+  bool first_waiting_fits(std::int64_t budget, std::int64_t free_blocks) const;
+  void ignore_long_prefill_threshold() { piece_tokens_max_ = limits_.max_num_batched_tokens; }
+  std::size_t last_in_order() const;  // index in running_, which must not be empty
+  // The sequence at running_[victim] gives back its blocks and waits. Returns the tokens that this takes out of `plan`.
+  std::int64_t preempt(std::size_t victim, StepPlan& plan);
+  void add_piece(std::uint32_t slot, Sequence& s, std::int64_t tokens, StepPlan& plan);
+  // Blocks that the batch takes from the pool in so many steps after `plan`.
+  std::int64_t blocks_taken_after(const StepPlan& plan, std::int64_t further_steps) const;
+
+  SchedulerLimits limits_;
+  std::int64_t chunk_tokens_ = 1;
+  RunningOrder running_order_ = RunningOrder::kAdmission;
+  AfterPreemption after_preemption_ = AfterPreemption::kInFront;
+  KvBlockPool pool_;
+  SequenceTable table_;
+  std::vector<std::uint32_t> running_;  // slots, in running_order_
+  WaitingQueue waiting_;
+
+ private:
+  struct AfterShortage {
+    bool has_room = false;
+    std::size_t index = 0;              // in running_, of the sequence that asked, or of the next one if it is gone
+    std::int64_t tokens_withdrawn = 0;  // of pieces that were in the step already
+  };
+  AfterShortage make_room(std::size_t index, std::int32_t tokens, StepPlan& plan);
+  std::int64_t withdraw_piece(std::uint32_t slot, StepPlan& plan);
+  void leave(std::uint32_t slot);
+  void drop_left_from_running();
+  bool is_whole_batch_decoding(const StepPlan& plan) const;
+  std::int64_t further_steps_with_blocks(const StepPlan& plan, std::int64_t further_steps_max) const;
+  void check_sequences() const;
+
+  std::int64_t piece_tokens_max_;  // of one sequence in one step
+  std::uint64_t arrivals_ = 0;
+  std::uint64_t steps_scheduled_ = 0;
+  std::uint64_t steps_finished_ = 0;
+  std::int64_t budget_left_ = 0;            // by the last step
+  std::int64_t prompt_tokens_waiting_ = 0;  // sum of prefill_left()
+  std::int64_t preemptions_ = 0;
+};
+
+// Inlined by order: the compiler does not see that its callers loop over every running sequence.
+[[gnu::always_inline]] inline void BatchScheduler::add_piece(std::uint32_t slot, Sequence& s, std::int64_t tokens,
+                                                             StepPlan& plan) {
+  const bool decode = s.computed >= s.prefill_end;
+  const bool samples = s.computed + tokens == s.known;
+  s.in_flight = true;
+  // In place: a copy of a Piece just written would wait for its small stores.
+  plan.pieces.emplace_back(s.id, slot, tokens, s.computed, decode, samples);
+}
+
+template <BatchScheduler::Kind kind>
+std::int64_t BatchScheduler::schedule_running(std::int64_t budget, StepPlan& plan) {
+  std::size_t index = 0;
+  while (index < running_.size() && budget > 0) {
+    const std::uint32_t slot = running_[index];
+    Sequence& s = table_[slot];
+    const bool other_kind = kind != Kind::kAll && (kind == Kind::kDecodes) != (s.computed >= s.prefill_end);
+    if (s.in_flight || other_kind) {
+      ++index;
+      continue;
+    }
+    const std::int64_t tokens = kind == Kind::kDecodes ? 1 : piece_tokens(s, budget);
+    if (kind == Kind::kPrompts && tokens == 0) {
+      ++index;
+      continue;
+    }
+    const std::int32_t needed = s.computed + static_cast<std::int32_t>(tokens);
+    if (needed > s.kv.tokens && !pool_.grow(s.kv, needed)) [[unlikely]] {
+      const AfterShortage after = make_room(index, needed, plan);
+      index = after.index;
+      budget += after.tokens_withdrawn;
+      if (!after.has_room) continue;
+    }
+    add_piece(slot, s, tokens, plan);
+    budget -= tokens;
+    ++index;
+  }
+  return budget;
+}
+
+}  // namespace muster::sched
