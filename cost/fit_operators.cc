@@ -131,7 +131,7 @@ Result<std::vector<FittedTable>> fit_operators(const std::string& folder, std::s
     if (file.framework == "nccl") continue;
     const auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](const auto& g) { return g.key == file.gpu; });
     if (gpu == gpus.end()) return fail("{}: no GPU `{}` in the catalogue", file.path, file.gpu);
-    Pending& pending = tables[fmt::format("{}__{}.yaml", file.gpu, file.framework)];
+    Pending& pending = tables[fmt::format("{}__{}.table", file.gpu, file.framework)];
     pending.table.gpu = file.gpu;
     pending.table.engine = file.framework;
     pending.table.engine_version = file.version;

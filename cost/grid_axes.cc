@@ -29,7 +29,7 @@ void moe_axes(Grid& grid) {
   grid.launch_s = kMoeLaunch_s;
   add_axis(grid, "rows_per_expert", {0.01, 0.1, 0.3, 1, 2, 4, 8, 16, 32, 64, 128, 512, 1024, 4096});
   if (grid.key.ends_with(" ep")) {
-    add_axis(grid, "columns", {512, 1024, 2048, 4096, 16384});
+    add_axis(grid, "columns", {64, 256, 1024, 2048, 4096, 16384});
     add_axis(grid, "experts", {1, 8, 32, 128});
     add_axis(grid, "ep", {2, 16});
   } else {

@@ -151,7 +151,8 @@ Result<KeyedObservations> read_context_attention(const MeasuredTable& measured) 
     MUSTER_TRY(const double window, table.number_or("window_size", 0));
     if (window > 0) continue;
     const std::string kv = kv_format(table.text("kv_cache_dtype"));
-    if (table.text("attn_dtype") == "fp8" && kv != "fp8") continue;
+    // With an FP8 cache TensorRT-LLM also multiplies in FP8; the rows that mix formats have no deployment.
+    if (const std::string attention = table.text("attn_dtype"); !attention.empty() && kv_format(attention) != kv) continue;
     MUSTER_TRY(const double batch, table.number("batch_size"));
     MUSTER_TRY(const double isl, table.number("isl"));
     MUSTER_TRY(const double heads, table.number("num_heads"));

@@ -121,11 +121,11 @@ void Operators::choose_formats(const Deployment& d) {
 
 Operators::Found Operators::find(const std::string& op, const std::vector<std::string>& keys) const {
   if (!choice_.table) return {};
-  const OperatorTable* other = other_engine_table(*choice_.table);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (const Grid* grid = choice_.table->find(op, keys[i])) return {.grid = grid, .exact = i == 0};
-    if (!other) continue;
-    if (const Grid* grid = other->find(op, keys[i])) return {.grid = grid, .exact = false};
+    const OperatorTable* other = other_engine_table(*choice_.table);
+    const Grid* grid = other ? other->find(op, keys[i]) : nullptr;
+    if (grid) return {.grid = grid, .exact = false};
   }
   return {};
 }
@@ -133,20 +133,11 @@ Operators::Found Operators::find(const std::string& op, const std::vector<std::s
 const Grid* Operators::adopt(const std::string& op, const std::vector<std::string>& keys, const char* what) {
   const Found found = find(op, keys);
   double band = found.grid ? std::max(0.08, 2 * found.grid->median_error) : kBandRoofline;
-  if (!found.grid) {
-    provenance_.push_back(fmt::format("{}: estimate: roofline with general efficiencies ({})", what,
-                                      choice_.table ? "not measured" : choice_.text));
-    estimate_ = true;
-  } else {
-    provenance_.push_back(fmt::format("{}: fitted on {} {} ({}), median error {:.1f} %, p90 {:.1f} %: {}{}", what,
-                                      found.grid->rows, found.grid->key, choice_.text, 100 * found.grid->median_error,
-                                      100 * found.grid->p90_error, found.grid->source,
-                                      found.exact ? "" : fmt::format(" (estimate: no rows for {})", keys.front())));
-    if (!choice_.same_engine) band = std::max(band, kBandOtherEngine);
-    if (!found.exact) band = std::max(band, kBandOtherFormat);
-    if (!choice_.same_device) band = std::max(band, kBandOtherDevice);
-    if (!found.exact || !choice_.same_device || !choice_.same_engine) estimate_ = true;
-  }
+  if (found.grid && !choice_.same_engine) band = std::max(band, kBandOtherEngine);
+  if (found.grid && !found.exact) band = std::max(band, kBandOtherFormat);
+  if (found.grid && !choice_.same_device) band = std::max(band, kBandOtherDevice);
+  if (!found.grid || !found.exact || !choice_.same_device || !choice_.same_engine) estimate_ = true;
+  adopted_.push_back({.what = what, .grid = found.grid, .exact = found.exact, .asked = keys.front()});
   error_band_ = std::max(error_band_, band);
   return found.grid;
 }
@@ -185,12 +176,28 @@ void Operators::choose_grids(const Deployment& d) {
       all_reduce_eager_grid_ = find("all_reduce", {"eager", "graph"}).grid;
       all_gather_grid_ = find("all_gather", {"nccl"}).grid;
     } else {
-      provenance_.push_back("all-reduce: estimate: link rate with a general efficiency");
+      adopted_.push_back({.what = "all-reduce", .grid = nullptr, .exact = false, .asked = ""});
       error_band_ = std::max(error_band_, kBandOtherDevice);
       estimate_ = true;
     }
   }
-  provenance_.push_back("element-wise kernels: estimate: bytes at 0.8 of the bandwidth and 2.2 us each");
+}
+
+std::vector<std::string> Operators::provenance() const {
+  std::vector<std::string> lines;
+  for (const Adopted& a : adopted_) {
+    if (!a.grid) {
+      lines.push_back(fmt::format("{}: estimate: roofline with general efficiencies ({})", a.what,
+                                  choice_.table ? "not measured" : choice_.text));
+      continue;
+    }
+    lines.push_back(fmt::format("{}: fitted on {} rows of {} ({}), median error {:.1f} %, p90 {:.1f} %: {}{}", a.what,
+                                a.grid->rows, a.grid->key, choice_.text, 100 * a.grid->median_error,
+                                100 * a.grid->p90_error, a.grid->source,
+                                a.exact ? "" : fmt::format(" (estimate: stands in for {})", a.asked)));
+  }
+  lines.push_back("element-wise kernels: estimate: bytes at 0.8 of the bandwidth and 2.2 us each");
+  return lines;
 }
 
 CompiledGemm Operators::compile_gemm(const GemmShape& shape, bool quantised) const {

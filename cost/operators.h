@@ -65,7 +65,7 @@ class Operators {
 
   double activation_bytes() const { return activation_bytes_; }  // of one element: 2, or 4 for fp32 and tf32
   double kv_bytes() const { return kv_bytes_; }
-  const std::vector<std::string>& provenance() const { return provenance_; }
+  std::vector<std::string> provenance() const;
   bool is_estimate() const { return estimate_; }
   double error_band() const { return error_band_; }
 
@@ -75,7 +75,14 @@ class Operators {
     bool exact = false;          // the key that was asked for, from the table that was chosen
   };
   Found find(const std::string& op, const std::vector<std::string>& keys) const;
-  // The grid and a line of provenance; widens the error band when the grid is borrowed or absent.
+  // One line of provenance, formatted only when asked for.
+  struct Adopted {
+    const char* what = nullptr;
+    const Grid* grid = nullptr;   // nullptr: general efficiencies
+    bool exact = false;
+    std::string asked;            // the key
+  };
+  // The grid to use; notes where it comes from, and widens the error band when it is borrowed or absent.
   const Grid* adopt(const std::string& op, const std::vector<std::string>& keys, const char* what);
   void choose_formats(const Deployment& deployment);
   void choose_grids(const Deployment& deployment);
@@ -101,7 +108,7 @@ class Operators {
   const Grid* all_reduce_grid_ = nullptr;
   const Grid* all_reduce_eager_grid_ = nullptr;
   const Grid* all_gather_grid_ = nullptr;
-  std::vector<std::string> provenance_;
+  std::vector<Adopted> adopted_;
   bool estimate_ = false;
   double error_band_ = 0.08;
 };

@@ -10,12 +10,24 @@ namespace {
 
 std::int64_t whole(double x) { return static_cast<std::int64_t>(std::llround(x)); }
 
+// Planning asks for a dozen steps of a layout and moves on, so it adds operators up instead of compiling curves.
+double stage_s(const StepModel& step, int stage, const StepShape& shape) {
+  const StepBreakdown b = step.breakdown(stage, shape);
+  return b.device_s() + b.host_s;
+}
+
+double latency_s(const StepModel& step, const StepShape& shape) {
+  double sum = 0;
+  for (int s = 0; s < step.stages(); ++s) sum += stage_s(step, s, shape);
+  return sum;
+}
+
 // Time from one step of a sequence to its next, when `stages` micro-batches of this shape are in flight: the slowest
-// stage sets the pace, and a lone micro-batch cannot go faster than the whole pipeline.
+// stage sets the pace.
 double cycle_s(const StepModel& step, const StepShape& shape) {
-  Duration slowest{0};
-  for (int s = 0; s < step.stages(); ++s) slowest = std::max(slowest, step.stage_time(s, shape));
-  return to_seconds(std::max(slowest * step.stages(), step.latency(shape)));
+  double slowest = 0;
+  for (int s = 0; s < step.stages(); ++s) slowest = std::max(slowest, stage_s(step, s, shape));
+  return slowest * step.stages();
 }
 
 double prompt_s(const StepModel& step, const Deployment& deployment, double input_tokens) {
@@ -25,28 +37,33 @@ double prompt_s(const StepModel& step, const Deployment& deployment, double inpu
   for (std::int64_t done = 0; done < total; done += budget) {
     const std::array<PrefillChunk, 1> chunk{PrefillChunk{.tokens = std::min(budget, total - done), .prefix = done}};
     const bool ends = done + budget >= total;
-    seconds += to_seconds(step.latency({.prefills = chunk, .sampled_sequences = ends ? 1 : 0}));
+    seconds += latency_s(step, {.prefills = chunk, .sampled_sequences = ends ? 1 : 0});
   }
   return seconds;
 }
 
-// Time that the prefill of one prompt adds to the steps of a micro-batch of `sequences` decodes: the mixed step less
-// the plain one, for each piece of the prompt.
-double prefill_share_s(const StepModel& step, const Deployment& deployment, double input_tokens, double sequences,
-                       double context) {
+// The steps of one micro-batch in steady state.
+struct Mix {
+  double plain_s = 0;    // cycle with decodes only
+  double prompt_s = 0;   // what the prefill of one prompt adds to the cycles that its pieces share
+};
+
+Mix mix(const StepModel& step, const Deployment& deployment, double input_tokens, double sequences, double context) {
   const std::int64_t decodes = whole(sequences);
   const std::int64_t kv = whole(sequences * context);
-  const std::int64_t budget = std::max<std::int64_t>(1, max_num_batched_tokens(deployment) - decodes);
-  const std::int64_t total = std::max<std::int64_t>(1, whole(input_tokens));
   const double plain = cycle_s(
       step, {.prefills = {}, .decode_sequences = decodes, .decode_kv_tokens = kv, .sampled_sequences = decodes});
+  const std::int64_t budget = std::max<std::int64_t>(1, max_num_batched_tokens(deployment) - decodes);
+  const std::int64_t total = std::max<std::int64_t>(1, whole(input_tokens));
   const std::int64_t pieces = (total + budget - 1) / budget;
   // A middle piece stands for all: attention grows linearly with the prefix, so the mean prefix gives the mean time.
   const std::array<PrefillChunk, 1> chunk{
       PrefillChunk{.tokens = total / pieces, .prefix = (pieces - 1) * (total / pieces) / 2}};
   const double mixed = cycle_s(
       step, {.prefills = chunk, .decode_sequences = decodes, .decode_kv_tokens = kv, .sampled_sequences = decodes + 1});
-  return static_cast<double>(pieces) * std::max(0.0, mixed - plain) / step.stages();
+  // Only one of the micro-batches in flight carries the piece.
+  return {.plain_s = plain,
+          .prompt_s = static_cast<double>(pieces) * std::max(0.0, mixed - plain) / step.stages()};
 }
 
 std::string what_binds(const StepModel& step, const StepShape& shape) {
@@ -81,19 +98,12 @@ SteadyState steady_state(const StepModel& step, const Deployment& deployment, co
   const double outputs = std::max(1.0, output_tokens - 1);
   double decoding = limit;   // of the concurrent requests, those past their prompt
   double tpot = 0;
-  for (int iteration = 0; iteration < 4; ++iteration) {
-    const double per_micro_batch = std::max(1.0, decoding / step.stages());
-    const std::int64_t decodes = whole(per_micro_batch);
-    const double plain = cycle_s(step, {.prefills = {},
-                                        .decode_sequences = decodes,
-                                        .decode_kv_tokens = whole(per_micro_batch * context),
-                                        .sampled_sequences = decodes});
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    const Mix m = mix(step, deployment, input_tokens, std::max(1.0, decoding / step.stages()), context);
     // Each request that leaves is replaced by one whose prompt runs among the decodes of the others.
-    const double replacements_per_cycle = std::max(0.0, decoding - 1) / outputs;
-    const double share = prefill_share_s(step, deployment, input_tokens, per_micro_batch, context);
-    tpot = plain + replacements_per_cycle * share;
-    const double waiting = std::max(prompt, share) / (std::max(prompt, share) + outputs * tpot);
-    decoding = std::max(1.0, limit * (1 - waiting));
+    tpot = m.plain_s + std::max(0.0, decoding - 1) / outputs * m.prompt_s;
+    const double waiting = std::max(prompt, m.prompt_s);
+    decoding = std::max(1.0, limit * outputs * tpot / (waiting + outputs * tpot));
   }
   state.batch = limit;
   state.tpot_ms = tpot * 1e3;

@@ -104,6 +104,8 @@ struct StepModel::Data {
   EngineProfile engine;
   mutable std::once_flag compile_once;
   mutable std::vector<CompiledStage> stages;
+  mutable std::once_flag provenance_once;
+  mutable std::vector<std::string> provenance;
 };
 
 StepModel StepModel::make(const Deployment& deployment) {
@@ -140,7 +142,10 @@ Duration StepModel::latency(const StepShape& shape) const {
   return sum;
 }
 
-const std::vector<std::string>& StepModel::provenance() const { return data_->plan.operators().provenance(); }
+const std::vector<std::string>& StepModel::provenance() const {
+  std::call_once(data_->provenance_once, [this] { data_->provenance = data_->plan.operators().provenance(); });
+  return data_->provenance;
+}
 bool StepModel::is_estimate() const { return data_->plan.operators().is_estimate(); }
 double StepModel::error_band() const { return data_->plan.operators().error_band(); }
 

@@ -24,7 +24,7 @@ struct Cache {
 
 const OperatorTable* built_in_table(const std::string& gpu, const std::string& engine) {
   static Cache cache;
-  const std::string name = "data/operators/" + gpu + "__" + engine + ".yaml";
+  const std::string name = "data/operators/" + gpu + "__" + engine + ".table";
   std::size_t index = 0;
   for (const embedded::File& file : embedded_files()) {
     if (!file.name.starts_with("data/operators/")) continue;

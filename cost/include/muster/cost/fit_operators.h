@@ -22,7 +22,7 @@ struct FitReport {
 };
 
 struct FittedTable {
-  std::string file_name;        // "h100-sxm__vllm.yaml"
+  std::string file_name;        // "h100-sxm__vllm.table"
   std::string content;          // in the format of docs/formats/operator-tables.md
   std::vector<FitReport> grids;
 };
