@@ -108,7 +108,9 @@ Result<void> apply_row(const files::Node& node, EngineProfile& profile) {
 
 }  // namespace
 
-std::vector<std::string> engine_names() { return {"llama.cpp", "muster", "sglang", "tensorrt-llm", "vllm"}; }
+std::vector<std::string> engine_names() {
+  return {"llama.cpp", "muster", "sglang", "tensorrt-llm", "vllm"};
+}
 
 Result<EngineVersion> parse_engine(const std::string& text) {
   const std::size_t at = text.find('@');

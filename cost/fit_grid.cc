@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kCornersMax = 16;
 constexpr int kReweightings = 8;
 constexpr int kConjugateSteps = 400;
-constexpr double kSmoothness = 0.02;   // weight of one step between knots, relative to one row of average weight
-constexpr double kFactorMin = 0.1;     // keeps knots without rows positive
-constexpr double kErrorFloor = 0.02;   // relative error below which rows no longer gain weight
+constexpr double kSmoothness = 0.02;  // weight of one step between knots, relative to one row of average weight
+constexpr double kFactorMin = 0.1;    // keeps knots without rows positive
+constexpr double kErrorFloor = 0.02;  // relative error below which rows no longer gain weight
 
 // One row of the linear system: sum over corners of weight x factor = 1, scaled by reference / measured.
 struct Row {
@@ -65,14 +65,15 @@ std::vector<double> typical_factors(const std::vector<Row>& rows, std::size_t si
     }
     all += 1 / scale;
   }
-  for (std::size_t i = 0; i < size; ++i) sum[i] = weight[i] > 0 ? sum[i] / weight[i] : all / static_cast<double>(rows.size());
+  for (std::size_t i = 0; i < size; ++i)
+    sum[i] = weight[i] > 0 ? sum[i] / weight[i] : all / static_cast<double>(rows.size());
   return sum;
 }
 
 struct Neighbours {
   std::uint32_t a = 0;
   std::uint32_t b = 0;
-  double weight = 1;   // 1 / (factor of a x factor of b): steps count relatively
+  double weight = 1;  // 1 / (factor of a x factor of b): steps count relatively
 };
 
 // Neighbouring knots along every axis.

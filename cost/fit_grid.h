@@ -12,7 +12,7 @@ struct Observation {
   std::array<double, 4> coordinates{};  // one per axis
   double reference_s = 0;               // launch + roofline
   double measured_s = 0;
-  double ideal_s = 0;                   // roofline alone: no row may be faster; 0: no such bound
+  double ideal_s = 0;  // roofline alone: no row may be faster; 0: no such bound
 };
 
 // Minimises the sum of |relative error| (by iteratively reweighted least squares, with a small penalty on steps between

@@ -91,7 +91,8 @@ struct Pending {
 };
 
 Result<void> add_file(const MeasuredFile& file, const std::string& source, Pending& pending) {
-  MUSTER_TRY(const KeyedObservations keyed, file.source->reader({.path = file.path, .framework = file.framework, .rates = pending.table.rates}));
+  MUSTER_TRY(const KeyedObservations keyed,
+             file.source->reader({.path = file.path, .framework = file.framework, .rates = pending.table.rates}));
   for (const auto& [key, observations] : keyed) {
     Grid grid = grid_of(file.source->op, key);
     grid.source = source;
@@ -114,8 +115,10 @@ Result<std::vector<MeasuredFile>> list_files(const std::string& folder) {
     if (const auto file = parse_name(entry.path())) files.push_back(*file);
   if (error) return fail("{}: {}", folder, error.message());
   if (files.empty())
-    return fail("{}: no table named DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz], such as "
-                "h100_sxm__vllm_0.24.0__gemm_perf.csv.gz", folder);
+    return fail(
+        "{}: no table named DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz], such as "
+        "h100_sxm__vllm_0.24.0__gemm_perf.csv.gz",
+        folder);
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return files;
 }

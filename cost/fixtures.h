@@ -71,8 +71,12 @@ inline model::ModelSpec dense(const Dense& d) {
   return m;
 }
 
-inline model::ModelSpec llama_8b() { return dense({"llama-3.1-8b", 32, 4096, 14336, 32, 8, 128, 128256}); }
-inline model::ModelSpec llama_70b() { return dense({"llama-3.1-70b", 80, 8192, 28672, 64, 8, 128, 128256}); }
+inline model::ModelSpec llama_8b() {
+  return dense({"llama-3.1-8b", 32, 4096, 14336, 32, 8, 128, 128256});
+}
+inline model::ModelSpec llama_70b() {
+  return dense({"llama-3.1-70b", 80, 8192, 28672, 64, 8, 128, 128256});
+}
 inline model::ModelSpec qwen3_14b() {
   return dense({"qwen3-14b", 40, 5120, 17408, 40, 8, 128, 151936, false, false, true});
 }
@@ -115,29 +119,8 @@ inline model::ModelSpec gemma(const Dense& d, const Windowed& w) {
   return m;
 }
 
-inline EngineProfile engine(const char* text) { return *engine_profile(*parse_engine(text)); }
-
-// By the name in data/memory/vllm_startup_h100.csv. The catalogue is not used, so that a mistake there cannot hide here.
-inline std::optional<model::ModelSpec> by_published_name(const std::string& name) {
-  const auto has = [&name](const char* part) { return name.find(part) != std::string::npos; };
-  if (has("Llama-3.1-8B")) return llama_8b();
-  if (has("Llama-3.3-70B")) return llama_70b();
-  if (has("Qwen2.5-7B")) return dense({"qwen2.5-7b", 28, 3584, 18944, 28, 4, 128, 152064, false, true});
-  if (has("Qwen2.5-72B") || has("Kimi-Dev-72B"))
-    return dense({"qwen2.5-72b", 80, 8192, 29568, 64, 8, 128, 152064, false, true});
-  if (has("Qwen3-8B")) return dense({"qwen3-8b", 36, 4096, 12288, 32, 8, 128, 151936, false, false, true});
-  if (has("Mixtral-8x7B")) return mixtral();
-  if (has("DeepSeek-V2-Lite")) return deepseek_v2_lite();
-  if (has("Kimi-VL-A3B")) return deepseek_v2_lite("kimi-vl-a3b", 163840);
-  if (has("Mistral-Small-3.1-24B")) return dense({"mistral-small-3.1-24b", 40, 5120, 32768, 32, 8, 128, 131072});
-  if (has("granite-3.1-2b")) return dense({"granite-3.1-2b", 40, 2048, 8192, 32, 8, 64, 49155, true});
-  if (has("granite-3.3-8b")) return dense({"granite-3.3-8b", 40, 4096, 12800, 32, 8, 128, 49159, true});
-  if (has("gemma-2-27b")) return gemma({"gemma-2-27b", 46, 4608, 36864, 32, 16, 128, 256000, true}, {4096, 2});
-  if (has("gemma-2-2b")) return gemma({"gemma-2-2b", 26, 2304, 9216, 8, 4, 256, 256000, true}, {4096, 2});
-  if (has("gemma-3-27b"))
-    return gemma({"gemma-3-27b", 62, 5376, 21504, 32, 16, 128, 262208, true, false, true}, {1024, 6});
-  if (has("gemma-3-4b")) return gemma({"gemma-3-4b", 34, 2560, 10240, 8, 4, 256, 262208, true, false, true}, {1024, 6});
-  return std::nullopt;
+inline EngineProfile engine(const char* text) {
+  return *engine_profile(*parse_engine(text));
 }
 
 }  // namespace muster::cost::fixtures

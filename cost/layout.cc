@@ -13,7 +13,9 @@ using model::Dtype;
 constexpr int kVocabularyPadding = 64;  // vLLM vocab_parallel_embedding.py: DEFAULT_VOCAB_PADDING_SIZE
 constexpr int kPcieServerGpus = 8;      // PCIe has no scale-up domain; a server holds at most eight
 
-bool is_pcie(const hardware::Link& link) { return link.technology.find("PCIe") != std::string::npos; }
+bool is_pcie(const hardware::Link& link) {
+  return link.technology.find("PCIe") != std::string::npos;
+}
 
 std::optional<std::string> refuse_experts(const model::ModelSpec& model, const Layout& layout) {
   if (!model.moe) {
@@ -22,8 +24,7 @@ std::optional<std::string> refuse_experts(const model::ModelSpec& model, const L
   }
   const model::Moe& moe = *model.moe;
   if (layout.tp % layout.ep != 0) return fmt::format("ep {} does not divide tp {}", layout.ep, layout.tp);
-  if (moe.experts % layout.ep != 0)
-    return fmt::format("{} experts do not divide over ep {}", moe.experts, layout.ep);
+  if (moe.experts % layout.ep != 0) return fmt::format("{} experts do not divide over ep {}", moe.experts, layout.ep);
   const int columns_over = layout.tp / layout.ep;
   if (moe.expert_intermediate_size % columns_over != 0)
     return fmt::format("expert width {} does not divide over {} ranks", moe.expert_intermediate_size, columns_over);
@@ -58,14 +59,22 @@ std::optional<hardware::Format> compute_format(const hardware::Gpu& gpu, Dtype w
   };
   const auto exactly = [&](Format format) { return supported(format) ? std::optional(format) : std::nullopt; };
   switch (weights) {
-    case Dtype::kFp32: return exactly(Format::kFp32);
-    case Dtype::kTf32: return exactly(Format::kTf32);
-    case Dtype::kFp16: return exactly(Format::kFp16);
-    case Dtype::kBf16: return exactly(Format::kBf16);
-    case Dtype::kFp8: return exactly(Format::kFp8);
-    case Dtype::kInt8: return exactly(Format::kInt8);
-    case Dtype::kInt4: return half();
-    case Dtype::kFp4: return supported(Format::kFp4) ? std::optional(Format::kFp4) : half();
+    case Dtype::kFp32:
+      return exactly(Format::kFp32);
+    case Dtype::kTf32:
+      return exactly(Format::kTf32);
+    case Dtype::kFp16:
+      return exactly(Format::kFp16);
+    case Dtype::kBf16:
+      return exactly(Format::kBf16);
+    case Dtype::kFp8:
+      return exactly(Format::kFp8);
+    case Dtype::kInt8:
+      return exactly(Format::kInt8);
+    case Dtype::kInt4:
+      return half();
+    case Dtype::kFp4:
+      return supported(Format::kFp4) ? std::optional(Format::kFp4) : half();
   }
   return std::nullopt;
 }
@@ -98,15 +107,17 @@ std::optional<std::string> refuse_layout(const model::ModelSpec& model, const La
 
 std::optional<std::string> refuse_device(const hardware::Gpu& gpu, const Layout& layout, const Precision& precision) {
   if (gpu.is_slice && layout.tp * layout.pp > 1)
-    return fmt::format("{} is a slice: slices have no link to each other, so {} cannot run on it (NVLink and peer "
-                       "access are off under MIG); use a whole device",
-                       gpu.key, text(layout));
+    return fmt::format(
+        "{} is a slice: slices have no link to each other, so {} cannot run on it (NVLink and peer "
+        "access are off under MIG); use a whole device",
+        gpu.key, text(layout));
   const int limit = tensor_parallel_limit(gpu);
   if (layout.tp > limit)
-    return fmt::format("tp {} exceeds the {} devices that {} joins: every layer would all-reduce over the network; "
-                       "use pp across nodes",
-                       layout.tp, limit,
-                       gpu.scale_up.technology.empty() || is_pcie(gpu.scale_up) ? "one server" : gpu.scale_up.technology);
+    return fmt::format(
+        "tp {} exceeds the {} devices that {} joins: every layer would all-reduce over the network; "
+        "use pp across nodes",
+        layout.tp, limit,
+        gpu.scale_up.technology.empty() || is_pcie(gpu.scale_up) ? "one server" : gpu.scale_up.technology);
   if (!compute_format(gpu, precision.weights)) {
     return fmt::format("{} has no {} matrix units", gpu.key, model::name(precision.weights));
   }

@@ -42,11 +42,16 @@ class Table {
   files::CsvReader csv_;
 };
 
-std::string kv_format(const std::string& text) { return text == "fp8" ? "fp8" : "bf16"; }
-double kv_bytes(const std::string& format) { return format == "fp8" ? 1 : 2; }
+std::string kv_format(const std::string& text) {
+  return text == "fp8" ? "fp8" : "bf16";
+}
+double kv_bytes(const std::string& format) {
+  return format == "fp8" ? 1 : 2;
+}
 
 Observation observe(const Ideal& ideal, double launch_s, double seconds) {
-  return {.coordinates = {}, .reference_s = launch_s + ideal.bound_s(), .measured_s = seconds, .ideal_s = ideal.bound_s()};
+  return {
+      .coordinates = {}, .reference_s = launch_s + ideal.bound_s(), .measured_s = seconds, .ideal_s = ideal.bound_s()};
 }
 
 // The combinations that models are served in; the others borrow from the nearest.
@@ -69,13 +74,13 @@ MlaShape deepseek_v3(double heads, double kv_element_bytes) {
           .kv_bytes = kv_element_bytes};
 }
 
-// Rows of one kernel of which even the smallest GEMM takes this long were timed outside a graph: they hold the launch by the
-// host, which a captured step does not pay.
+// Rows of one kernel of which even the smallest GEMM takes this long were timed outside a graph: they hold the launch
+// by the host, which a captured step does not pay.
 constexpr double kHostBound_s = 30e-6;
 
-// Low-precision rows were timed with the kernels that quantise the activations; how many and how slow shows in the fastest
-// row against the fastest 16-bit one. Serving engines fuse that with the kernel before (norm or activation), which leaves
-// about this much. vLLM does not for NVFP4.
+// Low-precision rows were timed with the kernels that quantise the activations; how many and how slow shows in the
+// fastest row against the fastest 16-bit one. Serving engines fuse that with the kernel before (norm or activation),
+// which leaves about this much. vLLM does not for NVFP4.
 constexpr double kFusedQuantise_s = 2e-6;
 
 double fastest(const std::vector<Observation>& rows) {
@@ -152,7 +157,8 @@ Result<KeyedObservations> read_context_attention(const MeasuredTable& measured) 
     if (window > 0) continue;
     const std::string kv = kv_format(table.text("kv_cache_dtype"));
     // With an FP8 cache TensorRT-LLM also multiplies in FP8; the rows that mix formats have no deployment.
-    if (const std::string attention = table.text("attn_dtype"); !attention.empty() && kv_format(attention) != kv) continue;
+    if (const std::string attention = table.text("attn_dtype"); !attention.empty() && kv_format(attention) != kv)
+      continue;
     MUSTER_TRY(const double batch, table.number("batch_size"));
     MUSTER_TRY(const double isl, table.number("isl"));
     MUSTER_TRY(const double heads, table.number("num_heads"));

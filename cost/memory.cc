@@ -21,9 +21,13 @@ bool is_large_device(const hardware::Gpu& gpu) {
   return gpu.memory.value >= kLargeDeviceBytes && gpu.key.find("a100") == std::string::npos;
 }
 
-std::int64_t bytes_of_gib(double gib) { return static_cast<std::int64_t>(gib * static_cast<double>(kGiB)); }
+std::int64_t bytes_of_gib(double gib) {
+  return static_cast<std::int64_t>(gib * static_cast<double>(kGiB));
+}
 
-double k(std::int64_t x) { return static_cast<double>(x) / 1024.0; }
+double k(std::int64_t x) {
+  return static_cast<double>(x) / 1024.0;
+}
 
 // Bytes of one extra copy of the largest 4-bit weight, which the loader holds while it repacks that weight for the
 // Marlin kernels; the engine's own figure for "weights" is the peak while loading, so it includes the copy.
@@ -62,8 +66,8 @@ std::int64_t activation_bytes(const Deployment& d, bool has_head) {
     constexpr double kHeldGib = 1.5 * 2.0 / 1024.0;
     // 32-bit logits have no 16-bit copy beside them: 16 bytes instead of 14.
     const double logits = width > 1 ? 16.0 / 14.0 : 1.0;
-    sampler = logits * e.logits_gib_per_k_seqs_vocab * k(max_num_seqs(d)) * k(m.vocab_size) +
-              width * kHeldGib * token_hidden;
+    sampler =
+        logits * e.logits_gib_per_k_seqs_vocab * k(max_num_seqs(d)) * k(m.vocab_size) + width * kHeldGib * token_hidden;
   }
   return bytes_of_gib(e.activation_fixed_gib + std::max(forward, sampler)) + moe_workspace_bytes(d);
 }
@@ -74,11 +78,17 @@ std::int64_t non_torch_bytes(const Deployment& d) {
   return bytes_of_gib(d.engine.non_torch_tp1_gib);
 }
 
-double memory_fraction(const Deployment& d) { return d.memory_fraction.value_or(d.engine.memory_fraction); }
+Bytes device_memory(const Deployment& d) {
+  return d.device_memory.value_or(visible_memory(*d.gpu));
+}
+
+double memory_fraction(const Deployment& d) {
+  return d.memory_fraction.value_or(d.engine.memory_fraction);
+}
 
 // What the engine would give to the KV cache on this stage; negative when even the rest does not fit.
 std::int64_t kv_room(const Deployment& d, const StageMemory& stage) {
-  const double total = static_cast<double>(d.gpu->memory.value);
+  const double total = static_cast<double>(device_memory(d).value);
   const double fraction = memory_fraction(d);
   const std::int64_t resident = stage.weights.value + stage.non_torch.value;
   switch (d.engine.budget_rule) {
@@ -86,12 +96,12 @@ std::int64_t kv_room(const Deployment& d, const StageMemory& stage) {
       return static_cast<std::int64_t>(total * fraction) - resident - stage.activation.value -
              (d.engine.graphs_in_budget ? stage.graph.value : 0);
     case BudgetRule::kFractionOfFree: {
-      const std::int64_t left = d.gpu->memory.value - resident - stage.activation.value - stage.graph.value;
+      const std::int64_t left = device_memory(d).value - resident - stage.activation.value - stage.graph.value;
       return left > 0 ? static_cast<std::int64_t>(static_cast<double>(left) * fraction) : left;
     }
     case BudgetRule::kStaticFraction: {
       const std::int64_t left = static_cast<std::int64_t>(total * fraction) - resident;
-      const std::int64_t all = d.gpu->memory.value - resident - stage.activation.value - stage.graph.value;
+      const std::int64_t all = device_memory(d).value - resident - stage.activation.value - stage.graph.value;
       return std::min(left, all);
     }
   }
@@ -117,8 +127,8 @@ StageMemory stage_memory(const Deployment& d, int first, int count, bool has_emb
 }
 
 struct Filled {
-  MemoryVerdict verdict;   // without `why`
-  double needed = 0;       // KV tokens of one request of the maximum length
+  MemoryVerdict verdict;  // without `why`
+  double needed = 0;      // KV tokens of one request of the maximum length
 };
 Filled fill(const Deployment& d);
 
@@ -179,6 +189,18 @@ std::string why_context_does_not_fit(const Deployment& d, const MemoryVerdict& v
 }
 
 }  // namespace
+
+Bytes visible_memory(const hardware::Gpu& gpu) {
+  if (gpu.vendor != "nvidia" || gpu.is_slice) return gpu.memory;
+  // The driver keeps about 0.46 GiB: an H100 SXM reports 79.65 GiB and offers 79.19, an RTX 4090 23.99 and 23.52
+  // (vllm_startup_h100.csv; LLMServingSim's run metadata). Marketing figures read as GiB are 1 % or more higher still.
+  constexpr double kReservedGib = 0.46;
+  if (gpu.memory_basis.starts_with("reported by the driver")) return gpu.memory - Bytes(bytes_of_gib(kReservedGib));
+  if (gpu.memory_basis.starts_with("marketing"))
+    return Bytes(static_cast<std::int64_t>(static_cast<double>(gpu.memory.value) * 0.99)) -
+           Bytes(bytes_of_gib(kReservedGib));
+  return gpu.memory;
+}
 
 int max_model_len(const Deployment& d) {
   return d.max_model_len > 0 ? d.max_model_len : d.model->max_position_embeddings;
@@ -283,9 +305,9 @@ Filled fill(const Deployment& d) {
                                 : tokens * bytes_per_token[s];
     const std::int64_t short_of = std::min<std::int64_t>(0, stage.kv.value);
     stage.kv = Bytes(kv);
-    stage.free = short_of < 0 ? Bytes(short_of)
-                              : d.gpu->memory - stage.weights - stage.activation - stage.non_torch - stage.graph -
-                                    stage.kv;
+    stage.free = short_of < 0
+                     ? Bytes(short_of)
+                     : device_memory(d) - stage.weights - stage.activation - stage.non_torch - stage.graph - stage.kv;
   }
   const double needed = kv_tokens_of_sequence(d, max_model_len(d));
   verdict.max_concurrency = needed > 0 ? static_cast<double>(tokens) / needed : 0;
@@ -302,8 +324,8 @@ MemoryVerdict memory(const Deployment& d) {
   const StageMemory& stage = verdict.stage();
   if (verdict.fits) {
     verdict.why = fmt::format("{:.1f} GiB of weights and {:.1f} GiB of KV per GPU: {} tokens, {:.1f} requests of {}",
-                              to_gib(stage.weights), to_gib(stage.kv), verdict.kv_tokens.value,
-                              verdict.max_concurrency, max_model_len(d));
+                              to_gib(stage.weights), to_gib(stage.kv), verdict.kv_tokens.value, verdict.max_concurrency,
+                              max_model_len(d));
   } else if (stage.free.value < 0) {
     verdict.why = why_weights_do_not_fit(d, stage);
   } else {

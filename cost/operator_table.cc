@@ -130,8 +130,7 @@ class Parser {
         return bad(fmt::format("the knots of axis {} must ascend", axis.name));
       size *= axis.knots.size();
     }
-    if (grid.factors.size() != size)
-      return bad(fmt::format("{} factors found, {} needed", grid.factors.size(), size));
+    if (grid.factors.size() != size) return bad(fmt::format("{} factors found, {} needed", grid.factors.size(), size));
     if (grid.launch_s <= 0) return bad("launch_us must be positive");
     return {};
   }

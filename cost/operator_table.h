@@ -1,4 +1,5 @@
-// Fitted operator times of one GPU and engine: factors over the roofline on coarse grids. docs/formats/operator-tables.md.
+// Fitted operator times of one GPU and engine: factors over the roofline on coarse grids.
+// docs/formats/operator-tables.md.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace muster::cost {
 
 struct Axis {
   std::string name;
-  std::vector<double> knots;   // ascending, at least one
+  std::vector<double> knots;  // ascending, at least one
 };
 
-// Where a coordinate falls on an axis: knot[index] and knot[index + 1] with weights 1 - fraction and fraction. Outside the
-// axis the edge holds.
+// Where a coordinate falls on an axis: knot[index] and knot[index + 1] with weights 1 - fraction and fraction. Outside
+// the axis the edge holds.
 struct Bracket {
   std::size_t index = 0;
   double fraction = 0;
@@ -27,16 +28,16 @@ Bracket bracket(std::span<const double> knots, double x);
 
 // measured time = reference time x factor; the factor is interpolated linearly per axis.
 struct Grid {
-  std::string op;              // "gemm", "prefill", "decode", "mla_prefill", "mla_decode", "moe", "all_reduce", "all_gather"
-  std::string key;             // format of weights or KV, head_dim, graph or eager
-  double launch_s = 0;         // of the reference time
+  std::string op;       // "gemm", "prefill", "decode", "mla_prefill", "mla_decode", "moe", "all_reduce", "all_gather"
+  std::string key;      // format of weights or KV, head_dim, graph or eager
+  double launch_s = 0;  // of the reference time
   std::vector<Axis> axes;
-  std::vector<double> factors; // row-major, the last axis fastest
+  std::vector<double> factors;  // row-major, the last axis fastest
   // The fit over all source rows.
   std::int64_t rows = 0;
   double median_error = 0;
   double p90_error = 0;
-  std::int64_t faster_than_ideal = 0;   // source rows that beat the roofline; their knots were clamped to it
+  std::int64_t faster_than_ideal = 0;  // source rows that beat the roofline; their knots were clamped to it
   std::string source;
 
   double factor(std::span<const double> coordinates) const;
@@ -46,10 +47,10 @@ struct Grid {
 };
 
 struct OperatorTable {
-  std::string gpu;             // key of the measured device
-  std::string engine;          // "vllm", "trtllm"
+  std::string gpu;     // key of the measured device
+  std::string engine;  // "vllm", "trtllm"
   std::string engine_version;
-  DeviceRates rates;           // of the measured device, as used in the fit
+  DeviceRates rates;  // of the measured device, as used in the fit
   std::vector<Grid> grids;
 
   const Grid* find(std::string_view op, std::string_view key) const;

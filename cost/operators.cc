@@ -56,14 +56,16 @@ OpTime with_factor(const Ideal& ideal, double launch_s, double factor) {
   return {.s = (launch_s + ideal.bound_s()) * factor, .compute_s = ideal.compute_s, .memory_s = ideal.memory_s};
 }
 
-// FP8 checkpoints have one scale per 128 x 128 block when they were published in FP8, and mostly so for mixtures of experts
-// (Qwen3, GLM, MiniMax, DeepSeek); dense models and the older mixtures are quantised per tensor or channel.
+// FP8 checkpoints have one scale per 128 x 128 block when they were published in FP8, and mostly so for mixtures of
+// experts (Qwen3, GLM, MiniMax, DeepSeek); dense models and the older mixtures are quantised per tensor or channel.
 bool has_block_scales(const model::ModelSpec& model) {
   if (model.default_dtype == Dtype::kFp8) return true;
   return model.moe && model.family != "mixtral" && model.family != "llama4";
 }
 
-std::string kv_key(Dtype kv) { return model::kv_element_bytes(kv) < 2 ? "fp8" : "bf16"; }
+std::string kv_key(Dtype kv) {
+  return model::kv_element_bytes(kv) < 2 ? "fp8" : "bf16";
+}
 
 }  // namespace
 
@@ -115,17 +117,19 @@ void Operators::choose_formats(const Deployment& d) {
     plain_format_ = gemm_format_;
   } else if (gemm_format_.format == Format::kBf16) {
     // Devices without BF16 run the same kernels in FP16.
-    if (rates_.peak(Format::kBf16) <= 0) gemm_format_.format = moe_format_.format = plain_format_.format = Format::kFp16;
+    if (rates_.peak(Format::kBf16) <= 0)
+      gemm_format_.format = moe_format_.format = plain_format_.format = Format::kFp16;
   }
 }
 
 Operators::Found Operators::find(const std::string& op, const std::vector<std::string>& keys) const {
   if (!choice_.table) return {};
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (const Grid* grid = choice_.table->find(op, keys[i])) return {.grid = grid, .exact = i == 0};
+    if (const Grid* grid = choice_.table->find(op, keys[i]))
+      return {.grid = grid, .table = choice_.table, .exact = i == 0};
     const OperatorTable* other = other_engine_table(*choice_.table);
     const Grid* grid = other ? other->find(op, keys[i]) : nullptr;
-    if (grid) return {.grid = grid, .exact = false};
+    if (grid) return {.grid = grid, .table = other, .exact = false};
   }
   return {};
 }
@@ -137,7 +141,7 @@ const Grid* Operators::adopt(const std::string& op, const std::vector<std::strin
   if (found.grid && !found.exact) band = std::max(band, kBandOtherFormat);
   if (found.grid && !choice_.same_device) band = std::max(band, kBandOtherDevice);
   if (!found.grid || !found.exact || !choice_.same_device || !choice_.same_engine) estimate_ = true;
-  adopted_.push_back({.what = what, .grid = found.grid, .exact = found.exact, .asked = keys.front()});
+  adopted_.push_back({.what = what, .found = found, .asked = keys.front()});
   error_band_ = std::max(error_band_, band);
   return found.grid;
 }
@@ -147,13 +151,14 @@ void Operators::choose_grids(const Deployment& d) {
   const std::string kv = kv_key(d.precision.kv);
   const std::string& key = gemm_format_.key;
   const bool narrow = key == "fp8" || key == "fp8_block" || key == "int8";
-  gemm_grid_ = adopt("gemm", narrow ? std::vector<std::string>{key, "fp8", "bf16"} : std::vector<std::string>{key, "bf16"},
-                     "GEMM");
+  gemm_grid_ = adopt(
+      "gemm", narrow ? std::vector<std::string>{key, "fp8", "bf16"} : std::vector<std::string>{key, "bf16"}, "GEMM");
   plain_gemm_grid_ = find("gemm", {"bf16"}).grid;
   if (m.moe) {
     moe_over_ranks_ = ep_ > 1;
     const std::string suffix = moe_over_ranks_ ? " ep" : "";
-    moe_grid_ = adopt("moe", {moe_format_.key + suffix, (narrow ? "fp8" : "bf16") + suffix, "bf16" + suffix}, "experts");
+    moe_grid_ =
+        adopt("moe", {moe_format_.key + suffix, (narrow ? "fp8" : "bf16") + suffix, "bf16" + suffix}, "experts");
   }
   if (m.mla) {
     const std::string weights = key == "fp8" ? "fp8_block" : key;
@@ -176,7 +181,7 @@ void Operators::choose_grids(const Deployment& d) {
       all_reduce_eager_grid_ = find("all_reduce", {"eager", "graph"}).grid;
       all_gather_grid_ = find("all_gather", {"nccl"}).grid;
     } else {
-      adopted_.push_back({.what = "all-reduce", .grid = nullptr, .exact = false, .asked = ""});
+      adopted_.push_back({.what = "all-reduce", .found = {}, .asked = ""});
       error_band_ = std::max(error_band_, kBandOtherDevice);
       estimate_ = true;
     }
@@ -186,22 +191,26 @@ void Operators::choose_grids(const Deployment& d) {
 std::vector<std::string> Operators::provenance() const {
   std::vector<std::string> lines;
   for (const Adopted& a : adopted_) {
-    if (!a.grid) {
+    const Grid* grid = a.found.grid;
+    if (!grid) {
       lines.push_back(fmt::format("{}: estimate: roofline with general efficiencies ({})", a.what,
                                   choice_.table ? "not measured" : choice_.text));
       continue;
     }
-    lines.push_back(fmt::format("{}: fitted on {} rows of {} ({}), median error {:.1f} %, p90 {:.1f} %: {}{}", a.what,
-                                a.grid->rows, a.grid->key, choice_.text, 100 * a.grid->median_error,
-                                100 * a.grid->p90_error, a.grid->source,
-                                a.exact ? "" : fmt::format(" (estimate: stands in for {})", a.asked)));
+    std::string line =
+        fmt::format("{}: fitted on {} rows of {} ({}), median error {:.1f} %, p90 {:.1f} %: {}", a.what, grid->rows,
+                    grid->key, a.found.table == choice_.table ? choice_.text : describe(*a.found.table),
+                    100 * grid->median_error, 100 * grid->p90_error, grid->source);
+    if (!a.found.exact) line += fmt::format(" (estimate: stands in for {} of {})", a.asked, choice_.text);
+    lines.push_back(std::move(line));
   }
   lines.push_back("element-wise kernels: estimate: bytes at 0.8 of the bandwidth and 2.2 us each");
   return lines;
 }
 
 CompiledGemm Operators::compile_gemm(const GemmShape& shape, bool quantised) const {
-  CompiledGemm out{.shape = shape, .format = quantised ? gemm_format_ : plain_format_, .factors = {}};
+  CompiledGemm out{
+      .shape = shape, .quantised = quantised, .format = quantised ? gemm_format_ : plain_format_, .factors = {}};
   if (const Grid* grid = quantised ? gemm_grid_ : plain_gemm_grid_) {
     const std::array<double, 2> at{shape.n, shape.k};
     out.factors = {.knots = grid->axes.front().knots, .values = grid->first_axis_factors(at)};
@@ -216,6 +225,27 @@ CompiledMoe Operators::compile_moe(const MoeShape& shape) const {
     out.factors = {.knots = moe_grid_->axes.front().knots, .values = moe_grid_->first_axis_factors(at)};
   }
   return out;
+}
+
+namespace {
+
+bool inside(const Axis& axis, double x) {
+  return x >= axis.knots.front() && x <= axis.knots.back();
+}
+
+}  // namespace
+
+bool Operators::measured(const GemmShape& shape, bool quantised) const {
+  const Grid* grid = quantised ? gemm_grid_ : plain_gemm_grid_;
+  return !grid || (inside(grid->axes[1], shape.n) && inside(grid->axes[2], shape.k));
+}
+
+bool Operators::measured(const MoeShape& shape) const {
+  return !moe_grid_ || (inside(moe_grid_->axes[1], shape.columns) && inside(moe_grid_->axes[2], shape.experts_here));
+}
+
+bool Operators::measured_collectives() const {
+  return !all_reduce_grid_ || inside(all_reduce_grid_->axes[1], ranks_);
 }
 
 OpTime Operators::gemm(const CompiledGemm& g, double m) const {

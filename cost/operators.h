@@ -13,7 +13,8 @@
 
 namespace muster::cost {
 
-// A time and what an ideal device would need for the arithmetic and for the bytes; the larger of the two says what binds.
+// A time and what an ideal device would need for the arithmetic and for the bytes; the larger of the two says what
+// binds.
 struct OpTime {
   double s = 0;
   double compute_s = 0;
@@ -30,6 +31,7 @@ struct Factors {
 // A GEMM or an expert layer of fixed shape, ready for any number of tokens.
 struct CompiledGemm {
   GemmShape shape;
+  bool quantised = false;
   WeightFormat format;
   Factors factors;
 };
@@ -46,6 +48,10 @@ class Operators {
   // `quantised`: the weight is stored in the deployment's precision; otherwise in 16 bits (routers, LM head).
   CompiledGemm compile_gemm(const GemmShape& shape, bool quantised) const;
   CompiledMoe compile_moe(const MoeShape& shape) const;
+  // Whether the shape lies inside the measured domain; outside, the factor of the nearest edge is held.
+  bool measured(const GemmShape& shape, bool quantised) const;
+  bool measured(const MoeShape& shape) const;
+  bool measured_collectives() const;
   OpTime gemm(const CompiledGemm& gemm, double m) const;
   OpTime moe(const CompiledMoe& moe, double tokens) const;
 
@@ -72,15 +78,15 @@ class Operators {
  private:
   struct Found {
     const Grid* grid = nullptr;
-    bool exact = false;          // the key that was asked for, from the table that was chosen
+    const OperatorTable* table = nullptr;  // that it comes from
+    bool exact = false;                    // the key that was asked for, from the table that was chosen
   };
   Found find(const std::string& op, const std::vector<std::string>& keys) const;
   // One line of provenance, formatted only when asked for.
   struct Adopted {
     const char* what = nullptr;
-    const Grid* grid = nullptr;   // nullptr: general efficiencies
-    bool exact = false;
-    std::string asked;            // the key
+    Found found;        // without a grid: general efficiencies
+    std::string asked;  // the key
   };
   // The grid to use; notes where it comes from, and widens the error band when it is borrowed or absent.
   const Grid* adopt(const std::string& op, const std::vector<std::string>& keys, const char* what);
@@ -91,15 +97,15 @@ class Operators {
   DeviceRates rates_;
   WeightFormat gemm_format_, moe_format_, plain_format_;
   double activation_bytes_ = 2;
-  double kv_bytes_ = 2;            // per KV element
-  double ranks_ = 1;               // tp
+  double kv_bytes_ = 2;  // per KV element
+  double ranks_ = 1;     // tp
   bool on_pcie_ = false;
-  double stage_bytes_per_s_ = 0;   // between pipeline stages
+  double stage_bytes_per_s_ = 0;  // between pipeline stages
   double stage_latency_s_ = 0;
   const Grid* gemm_grid_ = nullptr;        // in the deployment's precision
   const Grid* plain_gemm_grid_ = nullptr;  // in 16 bits
   const Grid* moe_grid_ = nullptr;
-  bool moe_over_ranks_ = false;            // ep > 1
+  bool moe_over_ranks_ = false;  // ep > 1
   double ep_ = 1;
   const Grid* prefill_grid_ = nullptr;
   const Grid* decode_grid_ = nullptr;

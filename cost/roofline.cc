@@ -48,7 +48,9 @@ double rate_of(const DeviceRates& rates, const WeightFormat& format) {
 }
 }  // namespace
 
-double PrefillWork::square_length() const { return sequences > 0 ? std::sqrt(2 * pairs / sequences) : 0; }
+double PrefillWork::square_length() const {
+  return sequences > 0 ? std::sqrt(2 * pairs / sequences) : 0;
+}
 
 void add_piece(PrefillWork& work, double tokens, double prefix, double window) {
   double pairs = tokens * prefix + tokens * (tokens + 1) / 2;
@@ -89,7 +91,8 @@ Ideal ideal_decode(const DeviceRates& rates, const AttentionShape& shape, double
 
 namespace {
 
-// Elements of the projections that every token goes through: down- and up-projection of q, down-projection of kv, output.
+// Elements of the projections that every token goes through: down- and up-projection of q, down-projection of kv,
+// output.
 double mla_projection_elements(const MlaShape& s) {
   const double query = s.heads * (s.nope_dim + s.rope_dim);
   const double into_query = s.q_lora_rank > 0 ? s.q_lora_rank * (s.hidden + query) : s.hidden * query;

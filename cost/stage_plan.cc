@@ -35,7 +35,7 @@ std::vector<LayerGroup> group_layers(const ModelSpec& model, int first, int coun
 }
 
 // Adds `count` times an operator to one entry of the breakdown.
-void add(StepBreakdown& b, double StepBreakdown::*entry, const OpTime& t, double count = 1) {
+void add(StepBreakdown& b, double StepBreakdown::* entry, const OpTime& t, double count = 1) {
   b.*entry += count * t.s;
   if (t.compute_s == 0 && t.memory_s == 0) return;  // communication
   (t.compute_s > t.memory_s ? b.compute_bound_s : b.memory_bound_s) += count * t.s;
@@ -88,6 +88,36 @@ Plan::Plan(const Deployment& d) : operators_(d), model_(*d.model), layout_(d.lay
     first += layers[s];
   }
   head_ = operators_.compile_gemm({.n = model_.vocab_size / tp, .k = static_cast<double>(model_.hidden_size)}, false);
+  note_domain();
+}
+
+void Plan::note_domain() {
+  // The LM head is wider than any measured GEMM, and as regular: the widest one's utilisation holds for it.
+  bool gemms = true;
+  bool experts = true;
+  for (const StagePlan& stage : stages_)
+    for (const LayerGroup& group : stage.groups) {
+      for (const CompiledGemm& gemm : group.gemms) gemms = gemms && operators_.measured(gemm.shape, gemm.quantised);
+      if (group.experts) experts = experts && operators_.measured(group.experts->shape);
+    }
+  if (!gemms) outside_.push_back("GEMM");
+  if (!experts) outside_.push_back("experts");
+  if (!operators_.measured_collectives()) outside_.push_back("all-reduce");
+}
+
+std::vector<std::string> Plan::provenance() const {
+  std::vector<std::string> lines = operators_.provenance();
+  for (const char* op : outside_)
+    lines.push_back(
+        fmt::format("{}: a shape of this layout lies outside the measured domain; the nearest edge's "
+                    "utilisation is held",
+                    op));
+  return lines;
+}
+
+double Plan::error_band() const {
+  constexpr double kBandOutside = 0.20;
+  return outside_.empty() ? operators_.error_band() : std::max(operators_.error_band(), kBandOutside);
 }
 
 void Plan::add_attention_gemms(LayerGroup& group) const {
@@ -146,8 +176,8 @@ StepBreakdown Plan::token_work(const StagePlan& stage, double tokens) const {
     for (const double bytes : group.elementwise)
       add(b, &StepBreakdown::elementwise_s, operators_.elementwise(tokens * bytes), count);
     if (group.experts) add(b, &StepBreakdown::moe_s, operators_.moe(*group.experts, tokens), count);
-    // Experts divided over ranks of the same tensor-parallel group need no exchange of tokens (every rank has them all);
-    // their partial results meet in the all-reduce that follows the MLP anyway.
+    // Experts divided over ranks of the same tensor-parallel group need no exchange of tokens (every rank has them
+    // all); their partial results meet in the all-reduce that follows the MLP anyway.
     add(b, &StepBreakdown::all_reduce_s, reduce, count * group.all_reduces);
   }
   // A norm over all heads (MiniMax) sums squares over the ranks: one small all-reduce per layer.

@@ -16,9 +16,9 @@ struct LayerGroup {
   int count = 0;
   AttentionKind attention = AttentionKind::kFull;
   bool moe = false;
-  std::vector<CompiledGemm> gemms;    // each runs once per layer on all tokens
-  std::vector<double> elementwise;    // bytes per token of each memory-bound kernel
-  int all_reduces = 0;                // of tokens x hidden
+  std::vector<CompiledGemm> gemms;  // each runs once per layer on all tokens
+  std::vector<double> elementwise;  // bytes per token of each memory-bound kernel
+  int all_reduces = 0;              // of tokens x hidden
   std::optional<CompiledMoe> experts;
 };
 
@@ -35,6 +35,10 @@ class Plan {
   const std::vector<StagePlan>& stages() const { return stages_; }
   const Operators& operators() const { return operators_; }
 
+  std::vector<std::string> provenance() const;
+  bool is_estimate() const { return operators_.is_estimate() || !outside_.empty(); }
+  double error_band() const;
+
   // Everything whose time depends only on the number of tokens: GEMMs, experts, element-wise kernels, all-reduces,
   // embedding, and the transfer to the next stage.
   StepBreakdown token_work(const StagePlan& stage, double tokens) const;
@@ -44,6 +48,7 @@ class Plan {
   StepBreakdown attention_work(const StagePlan& stage, const StepShape& shape) const;
 
  private:
+  void note_domain();
   void add_attention_gemms(LayerGroup& group) const;
   void add_mlp(LayerGroup& group) const;
   void add_linear_attention(StepBreakdown& b, const LayerGroup& group, const StepShape& shape) const;
@@ -52,6 +57,7 @@ class Plan {
   model::ModelSpec model_;
   Layout layout_;
   std::vector<StagePlan> stages_;
+  std::vector<const char*> outside_;  // operators with a shape outside the measured domain
   AttentionShape attention_, window_attention_;
   MlaShape mla_;
   MoeShape moe_;

@@ -8,7 +8,9 @@
 namespace muster::cost {
 namespace {
 
-std::int64_t whole(double x) { return static_cast<std::int64_t>(std::llround(x)); }
+std::int64_t whole(double x) {
+  return static_cast<std::int64_t>(std::llround(x));
+}
 
 // Planning asks for a dozen steps of a layout and moves on, so it adds operators up instead of compiling curves.
 double stage_s(const StepModel& step, int stage, const StepShape& shape) {
@@ -44,8 +46,8 @@ double prompt_s(const StepModel& step, const Deployment& deployment, double inpu
 
 // The steps of one micro-batch in steady state.
 struct Mix {
-  double plain_s = 0;    // cycle with decodes only
-  double prompt_s = 0;   // what the prefill of one prompt adds to the cycles that its pieces share
+  double plain_s = 0;   // cycle with decodes only
+  double prompt_s = 0;  // what the prefill of one prompt adds to the cycles that its pieces share
 };
 
 Mix mix(const StepModel& step, const Deployment& deployment, double input_tokens, double sequences, double context) {
@@ -62,8 +64,7 @@ Mix mix(const StepModel& step, const Deployment& deployment, double input_tokens
   const double mixed = cycle_s(
       step, {.prefills = chunk, .decode_sequences = decodes, .decode_kv_tokens = kv, .sampled_sequences = decodes + 1});
   // Only one of the micro-batches in flight carries the piece.
-  return {.plain_s = plain,
-          .prompt_s = static_cast<double>(pieces) * std::max(0.0, mixed - plain) / step.stages()};
+  return {.plain_s = plain, .prompt_s = static_cast<double>(pieces) * std::max(0.0, mixed - plain) / step.stages()};
 }
 
 std::string what_binds(const StepModel& step, const StepShape& shape) {
@@ -96,7 +97,7 @@ SteadyState steady_state(const StepModel& step, const Deployment& deployment, co
 
   const double prompt = prompt_s(step, deployment, input_tokens);
   const double outputs = std::max(1.0, output_tokens - 1);
-  double decoding = limit;   // of the concurrent requests, those past their prompt
+  double decoding = limit;  // of the concurrent requests, those past their prompt
   double tpot = 0;
   for (int iteration = 0; iteration < 3; ++iteration) {
     const Mix m = mix(step, deployment, input_tokens, std::max(1.0, decoding / step.stages()), context);

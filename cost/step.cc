@@ -12,14 +12,14 @@
 namespace muster::cost {
 namespace {
 
-// A time as a function of a whole number of tokens or rows: exact at the knots, linear between, and continued beyond the
-// last with its slope. The knots are dense where kernels step (tile edges at 17, 65, 129, 257; graphs end at 512).
+// A time as a function of a whole number of tokens or rows: exact at the knots, linear between, and continued beyond
+// the last with its slope. The knots are dense where kernels step (tile edges at 17, 65, 129, 257; graphs end at 512).
 class Curve {
  public:
   static constexpr std::array<std::int32_t, 64> kKnots = {
-      0,    1,    2,    3,    4,    6,    8,    12,   16,   17,   20,   24,   28,   32,    40,    48,
-      56,   64,   65,   80,   96,   112,  128,  129,  144,  160,  192,  224,  256,  257,   320,   384,
-      448,  512,  513,  576,  640,  704,  768,  896,  1024, 1280, 1536, 1792, 2048, 2304,  2560,  2816,
+      0,    1,    2,    3,    4,    6,    8,    12,   16,   17,    20,    24,    28,    32,    40,    48,
+      56,   64,   65,   80,   96,   112,  128,  129,  144,  160,   192,   224,   256,   257,   320,   384,
+      448,  512,  513,  576,  640,  704,  768,  896,  1024, 1280,  1536,  1792,  2048,  2304,  2560,  2816,
       3072, 3328, 3584, 3840, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 16384, 20480, 24576, 28672, 32768};
 
   template <class Time>
@@ -55,10 +55,10 @@ struct CompiledStage {
 
 StepBreakdown added(const StepBreakdown& a, const StepBreakdown& b) {
   StepBreakdown out;
-  for (const auto entry : {&StepBreakdown::gemm_s, &StepBreakdown::attention_s, &StepBreakdown::moe_s,
-                           &StepBreakdown::elementwise_s, &StepBreakdown::all_reduce_s, &StepBreakdown::all_to_all_s,
-                           &StepBreakdown::head_s, &StepBreakdown::transfer_s, &StepBreakdown::host_s,
-                           &StepBreakdown::compute_bound_s, &StepBreakdown::memory_bound_s})
+  for (const auto entry :
+       {&StepBreakdown::gemm_s, &StepBreakdown::attention_s, &StepBreakdown::moe_s, &StepBreakdown::elementwise_s,
+        &StepBreakdown::all_reduce_s, &StepBreakdown::all_to_all_s, &StepBreakdown::head_s, &StepBreakdown::transfer_s,
+        &StepBreakdown::host_s, &StepBreakdown::compute_bound_s, &StepBreakdown::memory_bound_s})
     out.*entry = a.*entry + b.*entry;
   return out;
 }
@@ -112,13 +112,15 @@ StepModel StepModel::make(const Deployment& deployment) {
   return StepModel(std::make_shared<const Data>(deployment));
 }
 
-int StepModel::stages() const { return static_cast<int>(data_->plan.stages().size()); }
+int StepModel::stages() const {
+  return static_cast<int>(data_->plan.stages().size());
+}
 
 StepBreakdown StepModel::breakdown(int stage, const StepShape& shape) const {
   const StagePlan& plan = data_->plan.stages()[static_cast<std::size_t>(stage)];
   const std::int64_t tokens = whole_tokens(shape);
   StepBreakdown b = added(data_->plan.token_work(plan, static_cast<double>(tokens)),
-                        data_->plan.head_work(plan, static_cast<double>(shape.sampled_sequences)));
+                          data_->plan.head_work(plan, static_cast<double>(shape.sampled_sequences)));
   b = added(b, data_->plan.attention_work(plan, shape));
   // What the host adds to the device time: all of it, or what running ahead does not hide.
   if (plan.first) b.host_s = data_->with_host(b.device_s(), shape, tokens) - b.device_s();
@@ -143,10 +145,14 @@ Duration StepModel::latency(const StepShape& shape) const {
 }
 
 const std::vector<std::string>& StepModel::provenance() const {
-  std::call_once(data_->provenance_once, [this] { data_->provenance = data_->plan.operators().provenance(); });
+  std::call_once(data_->provenance_once, [this] { data_->provenance = data_->plan.provenance(); });
   return data_->provenance;
 }
-bool StepModel::is_estimate() const { return data_->plan.operators().is_estimate(); }
-double StepModel::error_band() const { return data_->plan.operators().error_band(); }
+bool StepModel::is_estimate() const {
+  return data_->plan.is_estimate();
+}
+double StepModel::error_band() const {
+  return data_->plan.error_band();
+}
 
 }  // namespace muster::cost

@@ -90,6 +90,97 @@ TEST(Step, EveryKindOfModelAndLayoutHasATime) {
     }
 }
 
+// The compiled curves against the sum over every operator. Between two knots the curve is linear while the sum bends
+// with the fitted factors, so the two agree exactly at knots and to a few per cent elsewhere.
+TEST(Step, CompiledCurvesFollowTheSumOfOperators) {
+  const hardware::Gpu gpu = fixtures::h100();
+  const std::array models{fixtures::llama_70b(), fixtures::mixtral(), fixtures::deepseek_v2_lite()};
+  const std::uint64_t seed = 77;
+  SCOPED_TRACE(seed);
+  Rng rng = Rng::stream(seed, 0, "curves");
+  for (const model::ModelSpec& model : models)
+    for (const Layout layout : {Layout{.tp = 2}, Layout{.tp = 4, .pp = 2}}) {
+      const StepModel step = StepModel::make(deployment(model, gpu, layout));
+      double sum = 0;
+      for (int i = 0; i < 400; ++i) {
+        const auto sequences = static_cast<std::int64_t>(rng.below(512)) + 1;
+        const std::array<PrefillChunk, 1> chunk{
+            PrefillChunk{.tokens = static_cast<std::int64_t>(rng.below(8192)) + 1, .prefix = 0}};
+        StepShape shape = decode(sequences, static_cast<std::int64_t>(rng.below(8000)) + 1);
+        if (i % 2 == 0) shape.prefills = chunk;
+        const int stage = i % layout.pp;
+        const StepBreakdown b = step.breakdown(stage, shape);
+        const double error = to_seconds(step.stage_time(stage, shape)) / (b.device_s() + b.host_s) - 1;
+        EXPECT_LE(std::abs(error), 0.04) << model.key << " " << sequences << " " << chunk[0].tokens;
+        sum += std::abs(error);
+      }
+      EXPECT_LE(sum / 400, 0.005) << model.key;
+      for (const std::int64_t knot : {1, 16, 64, 128, 256, 512}) {
+        const StepBreakdown b = step.breakdown(0, decode(knot, 1000));
+        EXPECT_NEAR(to_seconds(step.stage_time(0, decode(knot, 1000))), b.device_s() + b.host_s, 1.1e-9);
+      }
+    }
+}
+
+TEST(Step, ExtrapolatesBeyondTheLastKnotInProportion) {
+  const model::ModelSpec model = fixtures::llama_8b();
+  const hardware::Gpu gpu = fixtures::h100();
+  const StepModel step = StepModel::make(deployment(model, gpu, {.tp = 1}));
+  const auto prefill = [&](std::int64_t tokens) {
+    const std::array<PrefillChunk, 1> chunk{PrefillChunk{.tokens = tokens, .prefix = 0}};
+    return to_seconds(step.stage_time(0, {.prefills = chunk, .sampled_sequences = 1}));
+  };
+  EXPECT_GT(prefill(65536), 1.9 * prefill(32768));
+  EXPECT_LT(prefill(65536), 4.1 * prefill(32768));  // attention is quadratic
+}
+
+TEST(Step, AnAsynchronousSchedulerHidesTheShorterOfHostAndDevice) {
+  const model::ModelSpec model = fixtures::llama_8b();
+  const hardware::Gpu gpu = fixtures::h100();
+  Deployment d = deployment(model, gpu, {.tp = 8});
+  const double together = to_seconds(StepModel::make(d).stage_time(0, decode(8, 500)));
+  const double device = StepModel::make(d).breakdown(0, decode(8, 500)).device_s();
+  d.engine.asynchronous_scheduling = true;
+  const double hidden = to_seconds(StepModel::make(d).stage_time(0, decode(8, 500)));
+  const double host = to_seconds(d.engine.host_fixed) + 8 * to_seconds(d.engine.host_per_sequence);
+  EXPECT_NEAR(together, device + host, 2e-9);
+  EXPECT_NEAR(hidden, std::max(device, host), 2e-9);
+  d.engine.host_serial_fixed = 1ms;
+  EXPECT_NEAR(to_seconds(StepModel::make(d).stage_time(0, decode(8, 500))), hidden + 1e-3, 2e-9);
+}
+
+TEST(Step, SaysWhatIsMeasuredAndWhatIsBorrowed) {
+  const model::ModelSpec model = fixtures::llama_8b();
+  hardware::Gpu gpu = fixtures::h100();
+  Deployment d = deployment(model, gpu, {.tp = 1});
+  const StepModel measured = StepModel::make(d);
+  EXPECT_FALSE(measured.is_estimate());
+  EXPECT_LE(measured.error_band(), 0.1);
+  EXPECT_NE(measured.provenance()[0].find("h100-sxm, vllm 0.24.0"), std::string::npos) << measured.provenance()[0];
+
+  gpu.key = "h100-pcie";  // the same chip, less bandwidth
+  gpu.memory_bytes_per_s = 2e12;
+  const StepModel borrowed = StepModel::make(d);
+  EXPECT_TRUE(borrowed.is_estimate());
+  EXPECT_GT(borrowed.error_band(), measured.error_band());
+  EXPECT_NE(borrowed.provenance()[0].find("scaled to the roofline"), std::string::npos);
+  EXPECT_GT(borrowed.stage_time(0, decode(1, 100)), measured.stage_time(0, decode(1, 100)) * 5 / 4);
+
+  gpu.key = "mi300x";
+  gpu.architecture = "CDNA 3";
+  const StepModel bare = StepModel::make(d);
+  EXPECT_TRUE(bare.is_estimate());
+  EXPECT_NE(bare.provenance()[0].find("roofline with general efficiencies"), std::string::npos);
+  EXPECT_GE(bare.error_band(), borrowed.error_band());
+
+  const StepModel slice = [&] {
+    static const hardware::Gpu part = fixtures::h100_slice();
+    d.gpu = &part;
+    return StepModel::make(d);
+  }();
+  EXPECT_TRUE(slice.is_estimate());
+}
+
 TEST(SteadyStateOfAReplica, GrowsWithConcurrencyUntilMemoryBinds) {
   const model::ModelSpec model = fixtures::qwen3_32b();
   const hardware::Gpu gpu = fixtures::h100();

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kTablesMax = 32;
 
-// A cache of the built-in tables, each parsed on first use and never changed afterwards: parsing takes milliseconds, and a
-// planner asks for the same table thousands of times.
+// A cache of the built-in tables, each parsed on first use and never changed afterwards: parsing takes milliseconds,
+// and a planner asks for the same table thousands of times.
 struct Cache {
   struct Entry {
     std::once_flag once;
@@ -59,6 +59,10 @@ std::string nearest_engine(const std::string& engine) {
 
 }  // namespace
 
+std::string describe(const OperatorTable& table) {
+  return fmt::format("{}, {} {}", table.gpu, table.engine, table.engine_version);
+}
+
 TableChoice choose_table(const hardware::Gpu& gpu, const std::string& engine) {
   TableChoice choice;
   const std::string family = nearest_engine(engine);
@@ -70,7 +74,7 @@ TableChoice choose_table(const hardware::Gpu& gpu, const std::string& engine) {
     choice.text = fmt::format("no measured device is like {}", gpu.key);
     return choice;
   }
-  choice.text = fmt::format("{}, {} {}", choice.table->gpu, choice.table->engine, choice.table->engine_version);
+  choice.text = describe(*choice.table);
   if (!choice.same_device) choice.text += fmt::format(", scaled to the roofline of {}", gpu.key);
   if (!choice.same_engine) choice.text += fmt::format(", borrowed for {}", engine);
   return choice;

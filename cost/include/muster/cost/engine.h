@@ -1,4 +1,4 @@
-// What depends on the serving engine and its version: the memory budget rule, overhead tables, host time, default flags.
+// What depends on the serving engine and its version: memory budget rule, overhead tables, host time, default flags.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,12 @@ struct Deployment {
   int max_num_batched_tokens = 0;                // 0: the engine's default
   int max_num_seqs = 0;                          // 0: the engine's default
   std::optional<double> memory_fraction;         // nullopt: the engine's default
+  std::optional<Bytes> device_memory;            // as the engine sees it, from its log; else visible_memory(*gpu)
   std::optional<std::int64_t> kv_blocks;         // a measured number of KV blocks overrides the computed one
 };
+
+// What CUDA offers of a device: less than nvidia-smi reports, and that less than the marketing figure.
+Bytes visible_memory(const hardware::Gpu& gpu);
 
 // The limits that are in force: the deployment's own, else the engine's defaults for this device.
 int max_model_len(const Deployment& deployment);
