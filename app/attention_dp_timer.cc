@@ -31,17 +31,20 @@ double expert_bytes(const cost::Deployment& d) {
 
 AttentionDpTimer::AttentionDpTimer(const cost::Deployment& d)
     : groups_(d.layout.dp),
+      engine_(d.engine),
       group_(cost::StepModel::make(with_layout(d, group_layout(d)))),
       whole_(cost::StepModel::make(with_layout(d, whole_layout(d)))) {}
 
 Duration AttentionDpTimer::stage_time(int, const cost::StepShape& shape) const {
   const auto share = [this](std::int64_t n) { return (n + groups_ - 1) / groups_; };
-  // The group with the first prompt has the longest step; the others wait for it at the experts.
+  // The engine holds prompts back until every group has one (TensorRT-LLM attention_dp_config enable_balance): a group
+  // computes its share of the tokens. A share of a chunk attends over the mean context of the whole chunk.
   std::vector<cost::PrefillChunk> own;
   std::int64_t tokens = shape.decode_sequences;
-  for (std::size_t i = 0; i < shape.prefills.size(); ++i) {
-    tokens += shape.prefills[i].tokens;
-    if (i % static_cast<std::size_t>(groups_) == 0) own.push_back(shape.prefills[i]);
+  for (const cost::PrefillChunk& chunk : shape.prefills) {
+    tokens += chunk.tokens;
+    const std::int64_t mine = share(chunk.tokens);
+    own.push_back({.tokens = mine, .prefix = chunk.prefix + (chunk.tokens - mine) / 2});
   }
   const cost::StepBreakdown group = group_.breakdown(0, {.prefills = own,
                                                          .decode_sequences = share(shape.decode_sequences),
@@ -53,10 +56,13 @@ Duration AttentionDpTimer::stage_time(int, const cost::StepShape& shape) const {
   // the two that a tensor-parallel layer has.
   const double device =
       group.device_s() - group.moe_s + whole.moe_s + whole.all_to_all_s + whole.all_reduce_s / 2;
-  // What the host adds in the group's own step it adds at least in part here: it is hidden behind the longer device time.
-  const double alone = group.device_s() + group.host_s;
-  const double serial = std::min(group.host_s, 0.0005);
-  return std::max(Duration(1), from_seconds(std::max(device + serial, alone)));
+  // Each group has a scheduler of its own, for its own sequences.
+  const double sequences = static_cast<double>(share(shape.decode_sequences) + share(static_cast<std::int64_t>(own.size())));
+  const double host = to_seconds(engine_.host_fixed) + to_seconds(engine_.host_per_sequence) * sequences +
+                      engine_.host_per_prefill_token_ns * 1e-9 * static_cast<double>(share(tokens - shape.decode_sequences));
+  const double serial = to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
+  const double together = engine_.asynchronous_scheduling ? std::max(device, host) : device + host;
+  return std::max(Duration(1), from_seconds(together + serial));
 }
 
 cost::MemoryVerdict attention_dp_memory(const cost::Deployment& d) {

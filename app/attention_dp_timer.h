@@ -15,12 +15,13 @@ class AttentionDpTimer final : public sim::StepTimer {
   explicit AttentionDpTimer(const cost::Deployment& deployment);
 
   int stages() const override { return 1; }
-  // `shape` is of all groups together: sequences are spread evenly, prompts go round.
+  // `shape` is of all groups together: sequences and prompt tokens are spread evenly.
   Duration stage_time(int stage, const cost::StepShape& shape) const override;
   bool is_estimate() const { return group_.is_estimate() || whole_.is_estimate(); }
 
  private:
   int groups_;
+  cost::EngineProfile engine_;
   cost::StepModel group_;  // one attention group
   cost::StepModel whole_;  // every rank in one tensor-parallel group: experts and their communication
 };

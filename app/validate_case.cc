@@ -94,7 +94,8 @@ std::expected<void, std::string> name_precision(const MeasuredRow& row, const mo
   return {};
 }
 
-// Some InferenceX rows multiply the degrees: tp 8 with ep 8 on one 8-GPU server is printed as tp 64, ep 8, moe_tp 8.
+// Some InferenceX rows multiply the degrees: tp 8 with ep 8 on one 8-GPU server is printed as tp 64, ep 8, moe_tp 8; the
+// same measurements are also there with the plain degrees.
 void name_layout(const MeasuredRow& row, const model::ModelSpec& model, ValidationCase& c) {
   if (!row.tp && row.num_gpus) {
     c.gpus_assumed_for = *row.num_gpus;
@@ -111,8 +112,9 @@ void name_layout(const MeasuredRow& row, const model::ModelSpec& model, Validati
     dp = ep;
     c.marks.push_back("degrees were multiplied in the source");
   } else if (tp > 1 && tp == dp && ep == tp * dp) {
-    tp = 1;
-    ep = dp;
+    // vLLM with expert parallelism over the tp ranks: the same runs are also there as tp 4, dp 1, ep 4.
+    ep = tp;
+    dp = 1;
     c.marks.push_back("degrees were multiplied in the source");
   } else if (tp == dp && contains(row.note, "attention DP")) {
     tp = 1;  // SGLang: the dp ranks are the tp ranks
@@ -203,7 +205,8 @@ std::expected<ValidationCase, std::string> express(const MeasuredRow& row, const
     c.prefill = *prefill;
     c.decode = *decode;
     c.marks.push_back("disaggregated: closed form");
-    if (!prefill->count_known) c.marks.push_back("worker counts not stated");
+    // The users of one decode worker are what sets its step: without the counts there is nothing to predict.
+    if (!prefill->count_known || !decode->count_known) return Failure("disaggregated, worker counts not stated");
   }
   if (contains(lower(row.note), "speculative") || contains(lower(row.scenario), "speculative") ||
       contains(lower(row.note), "spec_decoding"))

@@ -137,6 +137,8 @@ void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, co
     c.shortest = 0.9;  // not recorded; see reference/planning.md 6.4
     c.longest = 1.1;
     c.ttft_scored = c.engine.engine == "vllm" && model.key == "qwen3-32b";
+    // sglang.bench_serving with equal lengths: all users' prompts come together in every wave.
+    if (c.engine.engine == "sglang") c.shortest = c.longest = 1;
   }
   if (contains(row.source, "MLPerf")) {
     c.precision.kv = c.precision.weights == model::Dtype::kFp8 || c.precision.weights == model::Dtype::kFp4
@@ -152,6 +154,18 @@ void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, co
   if (c.load == Load::kStaticBatch) {
     c.ttft_scored = row.ttft_ms.has_value();
     c.max_num_seqs = static_cast<int>(c.concurrency);
+  }
+  if (c.load == Load::kOfflineMax && contains(row.note, "num_requests 30000")) {
+    // TensorRT-LLM docs/source/performance/perf-overview.md (0.14 and later): requests of a run, by lengths. Runs with long
+    // outputs are only a few batches long, so filling and draining show in the throughput.
+    struct Run {
+      double isl, osl;
+      int requests;
+    };
+    constexpr Run kRuns[] = {{128, 128, 30000}, {128, 2048, 3000}, {128, 4096, 1500},  {500, 2000, 3000}, {1000, 1000, 3000},
+                             {2048, 128, 3000}, {2048, 2048, 1500}, {5000, 500, 1500}, {20000, 2000, 1000}};
+    for (const Run& run : kRuns)
+      if (c.isl == run.isl && c.osl == run.osl) c.requests = run.requests;
   }
   if (c.load == Load::kOfflineMax && c.max_num_seqs == 0) {
     // trtllm-bench and vllm bench throughput raise the batch until memory binds.

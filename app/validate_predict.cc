@@ -179,7 +179,8 @@ struct Sampled {  // (value, weight)
   }
 };
 
-void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_max, Prediction& out) {
+// `slots`: sequences that the engine admits at once; 0: its own limit.
+void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_max, Prediction& out, std::int64_t slots = 0) {
   const cost::EngineProfile& engine = p.deployment.engine;
   const Traffic t = traffic(c, copies, p.memory.kv_tokens.value, waves_max);
   const int groups = std::max(1, p.deployment.layout.dp);
@@ -190,6 +191,7 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
                    .kv_blocks = std::max<std::int64_t>(1, p.memory.kv_tokens.value / engine.kv_block_tokens),
                    .kv_block_tokens = engine.kv_block_tokens,
                    .steps_in_flight_max = p.timer->stages()};
+  if (slots > 0) s.kind.limits.max_num_seqs = slots;
   s.kind.gpus = p.deployment.layout.gpus();
   s.zones = {"a"};
   s.replicas = {{.zone = 0, .standby = false}};
@@ -262,6 +264,18 @@ void offline(const ValidationCase& c, const Prepared& p, int copies, Prediction&
     const double whole = cost::kv_tokens_of_sequence(p.deployment, c.isl + c.osl);
     if (whole > 0) limit = std::floor(static_cast<double>(p.memory.kv_tokens.value) / whole);
     limit = std::clamp(limit, 1.0, static_cast<double>(cost::max_num_seqs(p.deployment)));
+  }
+  if (c.requests > 0) {  // a finite run: all requests at once, as many in the engine as it admits
+    ValidationCase burst = c;
+    burst.load = Load::kBurst;
+    Prediction run;
+    const double slots = limit > 0 ? limit : static_cast<double>(cost::max_num_seqs(p.deployment));
+    if (burst.requests > 12 * slots) burst.requests = static_cast<int>(12 * slots);
+    simulate(burst, p, copies, 4, run, static_cast<std::int64_t>(slots));
+    if (run.why_not.empty()) {
+      out.output_tok_s = run.output_tok_s;
+      return;
+    }
   }
   const cost::SteadyState state = cost::steady_state(*p.step, p.deployment, p.memory, c.isl, c.osl, limit);
   out.output_tok_s = copies * state.output_tok_s;
