@@ -14,7 +14,7 @@ cost::Deployment with_layout(cost::Deployment d, const cost::Layout& layout) {
 }
 cost::Layout group_layout(const cost::Deployment& d) { return {.tp = d.layout.tp}; }
 cost::Layout whole_layout(const cost::Deployment& d) {
-  return {.tp = d.layout.tp * d.layout.dp, .ep = d.layout.ep};
+  return {.tp = d.layout.tp * d.layout.dp, .pp = 1, .dp = 1, .ep = d.layout.ep};
 }
 
 // Bytes of all routed experts of the model.
@@ -31,6 +31,7 @@ double expert_bytes(const cost::Deployment& d) {
 
 AttentionDpTimer::AttentionDpTimer(const cost::Deployment& d)
     : groups_(d.layout.dp),
+      stages_(d.layout.pp),
       engine_(d.engine),
       group_(cost::StepModel::make(with_layout(d, group_layout(d)))),
       whole_(cost::StepModel::make(with_layout(d, whole_layout(d)))) {}
@@ -62,12 +63,14 @@ Duration AttentionDpTimer::stage_time(int, const cost::StepShape& shape) const {
                       engine_.host_per_prefill_token_ns * 1e-9 * static_cast<double>(share(tokens - shape.decode_sequences));
   const double serial = to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
   const double together = engine_.asynchronous_scheduling ? std::max(device, host) : device + host;
-  return std::max(Duration(1), from_seconds(together + serial));
+  return std::max(Duration(1), from_seconds((together + serial) / stages_));
 }
 
 cost::MemoryVerdict attention_dp_memory(const cost::Deployment& d) {
-  cost::MemoryVerdict verdict = cost::memory(with_layout(d, whole_layout(d)));
-  cost::StageMemory& stage = verdict.stages.front();
+  cost::Layout staged = whole_layout(d);
+  staged.pp = d.layout.pp;
+  cost::MemoryVerdict verdict = cost::memory(with_layout(d, staged));
+  cost::StageMemory& stage = verdict.stages[static_cast<std::size_t>(verdict.tightest)];
   const cost::Layout group = group_layout(d);
   const double whole_weights = static_cast<double>(model::weight_bytes_per_rank({.spec = d.model,
                                                              .dtype = d.precision.weights,
@@ -80,12 +83,13 @@ cost::MemoryVerdict attention_dp_memory(const cost::Deployment& d) {
                                                       .value);
   const double experts = expert_bytes(d);
   const double ranks = group.tp * d.layout.dp;
-  const double weights = whole_weights - experts / group.tp + experts / ranks;
+  const double weights = (whole_weights - experts / group.tp + experts / ranks) / d.layout.pp;
   const double more = std::max(0.0, weights - static_cast<double>(stage.weights.value));
   const double room = static_cast<double>(stage.kv.value) - more;
   std::int64_t per_token = 0;
   for (int layer = 0; layer < d.model->layers; ++layer)
     per_token += model::kv_bytes_per_token_and_layer(*d.model, layer, d.precision.kv, group.tp).value;
+  per_token = (per_token + d.layout.pp - 1) / d.layout.pp;
   stage.weights = Bytes(static_cast<std::int64_t>(weights));
   stage.kv = Bytes(static_cast<std::int64_t>(std::max(0.0, room)));
   const double tokens = room > 0 && per_token > 0 ? room / static_cast<double>(per_token) : 0;

@@ -14,13 +14,13 @@ class AttentionDpTimer final : public sim::StepTimer {
   // both {tp} and {tp x dp, ep}.
   explicit AttentionDpTimer(const cost::Deployment& deployment);
 
-  int stages() const override { return 1; }
+  int stages() const override { return stages_; }  // alike: each has an equal share of the layers
   // `shape` is of all groups together: sequences and prompt tokens are spread evenly.
   Duration stage_time(int stage, const cost::StepShape& shape) const override;
   bool is_estimate() const { return group_.is_estimate() || whole_.is_estimate(); }
 
  private:
-  int groups_;
+  int groups_, stages_;
   cost::EngineProfile engine_;
   cost::StepModel group_;  // one attention group
   cost::StepModel whole_;  // every rank in one tensor-parallel group: experts and their communication

@@ -81,6 +81,10 @@ std::expected<void, std::string> name_precision(const MeasuredRow& row, const mo
     const std::string name = lower(row.model);
     word = contains(name, "fp8") ? "fp8" : std::string(model::name(model.default_dtype));
   }
+  if (model.key.starts_with("gpt-oss") && word == "fp8") {
+    word = "fp4";  // the checkpoint has MXFP4 experts whatever the activations are
+    c.marks.push_back("fp8 read as MXFP4 weights");
+  }
   if (word.empty()) {
     word = "bf16";
     if (!contains(row.source, "silicon_sample")) c.marks.push_back("precision assumed");
@@ -118,6 +122,12 @@ void name_layout(const MeasuredRow& row, const model::ModelSpec& model, Validati
     c.marks.push_back("degrees were multiplied in the source");
   } else if (tp == dp && contains(row.note, "attention DP")) {
     tp = 1;  // SGLang: the dp ranks are the tp ranks
+  }
+  if (model.key.starts_with("qwen3") && model.moe && dp == 1 && tp > 1 &&
+      contains(row.note, "MoE models run with attention DP")) {
+    dp = ep = tp;  // trtllm-bench of the 1.0 pages: enable_attention_dp, --ep as --tp; its Llama 4 runs do without
+    tp = 1;
+    c.marks.push_back("attention data parallelism by the page's options");
   }
   c.layout = {.tp = tp, .pp = row.pp.value_or(1), .dp = 1, .ep = model.moe ? ep : 1};
   if (dp > 1 && model.moe && (ep > 1 || moe_tp > 1 || contains(row.note, "attention DP"))) {
@@ -212,6 +222,9 @@ std::expected<ValidationCase, std::string> express(const MeasuredRow& row, const
       contains(lower(row.note), "spec_decoding"))
     c.marks.push_back("speculative decoding, predicted without");
   if (contains(lower(row.scenario), "power-capped")) c.marks.push_back("power-capped, predicted without");
+  // The image of InferenceX's recipes dsr1-*-b200-trt-mtp: same layouts and lengths as without, half the TPOT.
+  if (c.engine.engine == "tensorrt-llm" && row.engine_version == "1.2.0rc6.post3" && model->key.starts_with("deepseek"))
+    c.marks.push_back("speculative decoding (MTP recipe), predicted without");
   if (contains(row.note, "SUSPECT")) c.marks.push_back("suspect in the source");
   harness_of_source(row, *model, *gpu, c);
   return c;
