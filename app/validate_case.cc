@@ -152,6 +152,9 @@ std::expected<void, std::string> name_load(const MeasuredRow& row, ValidationCas
   const auto stat = [](const std::string& s) { return contains(s, "median") || contains(s, "p50"); };
   c.median = stat(row.tpot_stat) || (row.tpot_stat.empty() && stat(row.ttft_stat));
   c.requests = number_before(row.note, " requests,").value_or(0);
+  c.max_num_seqs = number_after(row.note, "max_num_seqs ").value_or(0);
+  c.max_num_batched_tokens = number_after(row.note, "max_num_batched_tokens ").value_or(0);
+  c.kv_tokens = number_after(row.note, "KV tokens ").value_or(0);
   if (row.mode == "disagg") {
     c.load = Load::kDisaggregated;
   } else if (contains(row.mode, "static") || (contains(kind, "batch") && row.mode.empty())) {

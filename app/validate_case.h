@@ -35,6 +35,7 @@ struct ValidationCase {
   int gpus_assumed_for = 0;            // > 0: the layout is not stated; choose the best for so many GPUs
   int max_num_batched_tokens = 0, max_num_seqs = 0, max_model_len = 0;  // 0: the engine's default
   std::optional<double> memory_fraction;
+  int kv_tokens = 0;                   // measured; 0: as muster computes it
   bool asynchronous_scheduling = false;  // switched on by hand
 
   Load load = Load::kClosedLoop;

@@ -105,6 +105,10 @@ Result<std::unique_ptr<Prepared>> prepare(const ValidationCase& c, const Catalog
   copies = c.copies;
   if (c.gpus_assumed_for > 0) MUSTER_TRY_VOID(choose_layout(c, *p, copies));
   MUSTER_TRY_VOID(prepare_memory(*p));
+  if (c.kv_tokens > 0) {
+    p->deployment.kv_blocks = c.kv_tokens / engine.kv_block_tokens;
+    MUSTER_TRY_VOID(prepare_memory(*p));
+  }
   relax_until_it_fits(c, *p, marks);
   if (!p->memory.fits) return fail("does not fit: {}", p->memory.why);
   if (p->deployment.layout.dp > 1) {
@@ -179,6 +183,19 @@ struct Sampled {  // (value, weight)
   }
 };
 
+// Tokens/s between the 20 % and the 80 % points of the completions: without the ramp and the drain of a short run.
+double middle_throughput(const sim::Outcome& o) {
+  std::vector<std::pair<Instant, std::int64_t>> done;
+  for (const sim::RequestRecord& r : o.requests_log)
+    if (!r.rejected && r.last_token != Instant::max()) done.emplace_back(r.last_token, r.output_tokens);
+  std::ranges::sort(done);
+  const std::size_t from = done.size() / 5, to = done.size() - done.size() / 5;
+  if (to <= from + 1) return 0;
+  double tokens = 0;
+  for (std::size_t i = from + 1; i < to; ++i) tokens += static_cast<double>(done[i].second);
+  return tokens / std::max(1e-9, to_seconds(done[to - 1].first - done[from].first));
+}
+
 // `slots`: sequences that the engine admits at once; 0: its own limit.
 void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_max, Prediction& out, std::int64_t slots = 0) {
   const cost::EngineProfile& engine = p.deployment.engine;
@@ -220,7 +237,9 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
   out.ttft_ms = c.median ? ttft.median() : ttft.mean();
   if (!tpot.items.empty()) out.tpot_ms = c.median ? tpot.median() : tpot.mean();
   // Closed loop: Little's law over all waves; otherwise what was generated over how long it took.
-  if (t.users > 0 && t.total_waves > 3)
+  if (c.load == Load::kOpenLoop)
+    out.output_tok_s = copies * middle_throughput(o);
+  else if (t.users > 0 && t.total_waves > 3)
     out.output_tok_s = copies * t.users * tokens / (busy_ms * 1e-3);
   else
     out.output_tok_s = copies * static_cast<double>(o.output_tokens) / std::max(1e-9, to_seconds(o.duration));

@@ -87,6 +87,9 @@ Compared compare(const MeasuredRow& row, const Catalogues& catalogues, int waves
     return compared;
   }
   compared.expressed = std::move(*c);
+  // The latency of a whole static batch says its throughput.
+  if (compared.expressed->load == Load::kStaticBatch && row.e2e_ms && !row.output_tok_s && !row.tpot_ms && !row.ttft_ms)
+    compared.row.output_tok_s = compared.expressed->concurrency * compared.expressed->osl / (*row.e2e_ms * 1e-3);
   compared.prediction = predict(*compared.expressed, catalogues, waves_max);
   compared.why_not = compared.prediction.why_not;
   return compared;
@@ -121,6 +124,15 @@ std::string likely_reason(const Compared& compared) {
   const double error = compared.main_error().value_or(0);
   for (const std::string& mark : p.marks)
     if (mark.starts_with("suspect") || mark.starts_with("speculative") || mark.starts_with("power-capped")) return mark;
+  // Little's law on the row itself: users that decode at once.
+  const MeasuredRow& row = compared.row;
+  if (compared.expressed && compared.expressed->load == Load::kClosedLoop && row.ttft_ms && row.tpot_ms) {
+    const double decode_ms = *row.tpot_ms * compared.expressed->osl;
+    const double share = decode_ms / (*row.ttft_ms + decode_ms);
+    if (share < 0.3 && error > 0.3 && !p.saturated)
+      return fmt::format("by its own TTFT only {:.0f} of {:.0f} users decoded at once: a limit that the row does not state",
+                         share * compared.expressed->concurrency, compared.expressed->concurrency);
+  }
   if (p.saturated) return "saturated: the queue sets the figure, and a small error of capacity moves it far";
   if (p.estimate) return "no measured operator table for this device or format: a roofline stands in";
   for (const std::string& mark : p.marks)

@@ -57,6 +57,17 @@ PoolSpec pool_spec(const Options& options, const planner::Question& question, co
           .kv_blocks = question.kv_blocks};
 }
 
+std::optional<report::TtftParts> ttft_parts(const sim::Outcome& outcome, std::uint64_t warm_up) {
+  Moments queue, first;
+  for (const sim::RequestRecord& r : outcome.requests_log) {
+    if (r.id.value < warm_up || r.rejected || r.first_token == Instant::max()) continue;
+    queue.add(to_ms(r.first_scheduled - r.arrival));
+    first.add(to_ms(r.first_token - r.first_scheduled));
+  }
+  if (queue.count() == 0) return std::nullopt;
+  return report::TtftParts{.queue_ms = queue.mean(), .schedule_to_first_token_ms = first.mean()};
+}
+
 Result<int> run(const Options& options, const Console& console) {
   if ((options.concurrency > 0) == (options.rate > 0)) return fail("predict needs either --concurrency or --rate");
   if (options.deployment.gpus.size() != 1) return fail("predict needs one --gpu, {} given", options.deployment.gpus.size());
@@ -83,6 +94,7 @@ Result<int> run(const Options& options, const Console& console) {
   s.seed = s.policy.seed = options.seed;
   s.closed_loop_users = static_cast<std::uint32_t>(users);
   s.warm_up_requests = static_cast<std::uint64_t>(warm_up);
+  s.keep_requests = true;
   ProgressLine progress(console.progress && !options.json);
   const double started = wall_seconds();
   const sim::Outcome outcome = sim::run(s, [&](double share) {
@@ -94,6 +106,7 @@ Result<int> run(const Options& options, const Console& console) {
   if (pool->gpu.price) price = pool->gpu.price->usd_per_gpu_hour;
   report::RunMetrics result = metrics(s, outcome, price, "replica");
   result.wall_s = wall_seconds() - started;
+  result.ttft_parts = ttft_parts(outcome, s.warm_up_requests);
   const std::string harness =
       fmt::format("{}, {} requests of which the first {} are not counted, lengths uniform within +-{:.0f} % of {:.0f} in and {:.0f} out",
                   users > 0 ? fmt::format("closed loop, {} users without think time", users) : fmt::format("open loop, Poisson at {:.4g} requests/s", options.rate),

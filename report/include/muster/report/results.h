@@ -28,10 +28,20 @@ struct GroupMetrics {
   double slo_attainment = 0;  // share of the requests that met every target of their class
 };
 
+// Mean TTFT by where the time goes. What the run does not model (the client's and the server's side of the network, the
+// way of the first token back) has no figure: a measurement at the client contains it.
+struct TtftParts {
+  std::optional<double> client_ms, ingress_ms;
+  double queue_ms = 0;                    // arrival at the engine to the first step that computes something of the prompt
+  double schedule_to_first_token_ms = 0;  // from there to the end of the step that samples the first token
+  std::optional<double> response_ms;
+};
+
 struct RunMetrics {
   std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
   double duration_s = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
+  std::optional<TtftParts> ttft_parts;
   double output_tok_s = 0, total_tok_s = 0, output_tok_s_per_gpu = 0;
   double slo_attainment = 0, goodput_rps = 0;
   double gpu_hours = 0;
