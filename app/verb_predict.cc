@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "deployment_options.h"
 #include "fleet_simulation.h"
+#include "layer_table_timer.h"
 #include "muster/core/rng.h"
 #include "muster/report/json.h"
 #include "muster/report/terminal.h"
@@ -20,6 +21,7 @@ struct Options {
   double isl = 1024, osl = 256, concurrency = 0, rate = 0, spread = 0.1;
   int requests = 0, warm_up_requests = -1;
   std::uint64_t seed = 1;
+  std::string layer_tables;
   bool json = false;
 };
 
@@ -85,6 +87,13 @@ Result<int> run(const Options& options, const Console& console) {
   const planner::Candidate& best = candidates.front();
   MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(pool_spec(options, question, best), catalogues));
 
+  if (!options.layer_tables.empty()) {
+    if (best.layout.gpus_per_replica() > 1)
+      return fail("--layer-tables: they are of one device; the layout is {}: give --tp 1 --pp 1", cost::text(best.layout));
+    MUSTER_TRY(LayerTableTimer timer, LayerTableTimer::read(options.layer_tables, pool->model.layers, question.engine));
+    pool->timer = std::make_unique<LayerTableTimer>(std::move(timer));
+  }
+
   const auto users = static_cast<int>(options.concurrency);
   const int count = options.requests > 0 ? options.requests : std::max(200, 10 * users);
   const int warm_up = options.warm_up_requests >= 0 ? options.warm_up_requests : std::min(count / 4, std::max(20, 2 * users));
@@ -137,6 +146,8 @@ void add_predict(CLI::App& root, Selected& selected) {
   verb->add_option("--spread", options->spread, "Lengths are uniform within +- this share")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   verb->add_option("--requests", options->requests, "Requests to simulate (default: 10 per user, at least 200)")->check(CLI::Range(1, 10'000'000));
   verb->add_option("--warm-up", options->warm_up_requests, "First requests that are not counted (default: 2 per user, at least 20)")->check(CLI::NonNegativeNumber);
+  verb->add_option("--layer-tables", options->layer_tables,
+                   "Step times from measured layers: the common beginning of the files (docs/formats/layer-tables.md)");
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
