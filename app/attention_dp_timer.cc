@@ -12,7 +12,9 @@ cost::Deployment with_layout(cost::Deployment d, const cost::Layout& layout) {
   d.layout = layout;
   return d;
 }
-cost::Layout group_layout(const cost::Deployment& d) { return {.tp = d.layout.tp}; }
+cost::Layout group_layout(const cost::Deployment& d) {
+  return {.tp = d.layout.tp};
+}
 cost::Layout whole_layout(const cost::Deployment& d) {
   return {.tp = d.layout.tp * d.layout.dp, .pp = 1, .dp = 1, .ep = d.layout.ep};
 }
@@ -23,7 +25,8 @@ double expert_bytes(const cost::Deployment& d) {
   for (int layer = 0; layer < d.model->layers; ++layer)
     for (const model::Tensor& tensor : model::layer_tensors(*d.model, layer))
       if (tensor.shard == model::Shard::kExperts)
-        bytes += static_cast<double>(tensor.elements) * (tensor.quantised ? model::weight_bytes(d.precision.weights) : 2.0);
+        bytes +=
+            static_cast<double>(tensor.elements) * (tensor.quantised ? model::weight_bytes(d.precision.weights) : 2.0);
   return bytes;
 }
 
@@ -55,13 +58,15 @@ Duration AttentionDpTimer::stage_time(int, const cost::StepShape& shape) const {
       0, {.prefills = {}, .decode_sequences = tokens, .decode_kv_tokens = tokens, .sampled_sequences = 0});
   // Tokens are gathered before the experts and their results scattered after: together the volume of one all-reduce, of
   // the two that a tensor-parallel layer has.
-  const double device =
-      group.device_s() - group.moe_s + whole.moe_s + whole.all_to_all_s + whole.all_reduce_s / 2;
+  const double device = group.device_s() - group.moe_s + whole.moe_s + whole.all_to_all_s + whole.all_reduce_s / 2;
   // Each group has a scheduler of its own, for its own sequences.
-  const double sequences = static_cast<double>(share(shape.decode_sequences) + share(static_cast<std::int64_t>(own.size())));
-  const double host = to_seconds(engine_.host_fixed) + to_seconds(engine_.host_per_sequence) * sequences +
-                      engine_.host_per_prefill_token_ns * 1e-9 * static_cast<double>(share(tokens - shape.decode_sequences));
-  const double serial = to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
+  const double sequences =
+      static_cast<double>(share(shape.decode_sequences) + share(static_cast<std::int64_t>(own.size())));
+  const double host =
+      to_seconds(engine_.host_fixed) + to_seconds(engine_.host_per_sequence) * sequences +
+      engine_.host_per_prefill_token_ns * 1e-9 * static_cast<double>(share(tokens - shape.decode_sequences));
+  const double serial =
+      to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
   const double together = engine_.asynchronous_scheduling ? std::max(device, host) : device + host;
   return std::max(Duration(1), from_seconds((together + serial) / stages_));
 }
@@ -73,14 +78,14 @@ cost::MemoryVerdict attention_dp_memory(const cost::Deployment& d) {
   cost::StageMemory& stage = verdict.stages[static_cast<std::size_t>(verdict.tightest)];
   const cost::Layout group = group_layout(d);
   const double whole_weights = static_cast<double>(model::weight_bytes_per_rank({.spec = d.model,
-                                                             .dtype = d.precision.weights,
-                                                             .tp = group.tp,
-                                                             .ep = 1,
-                                                             .first_layer = 0,
-                                                             .layer_count = d.model->layers,
-                                                             .has_embedding = true,
-                                                             .has_head = true})
-                                                      .value);
+                                                                                 .dtype = d.precision.weights,
+                                                                                 .tp = group.tp,
+                                                                                 .ep = 1,
+                                                                                 .first_layer = 0,
+                                                                                 .layer_count = d.model->layers,
+                                                                                 .has_embedding = true,
+                                                                                 .has_head = true})
+                                                       .value);
   const double experts = expert_bytes(d);
   const double ranks = group.tp * d.layout.dp;
   const double weights = (whole_weights - experts / group.tp + experts / ranks) / d.layout.pp;

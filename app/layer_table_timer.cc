@@ -10,9 +10,9 @@ namespace {
 
 // How often a layer of the dense table runs in one step, in units of decoder layers; 0: once per step.
 const std::map<std::string, int>& per_layer() {
-  static const std::map<std::string, int> kCounts = {{"embedding", 0}, {"final_layernorm", 0}, {"layernorm", 2}, {"qkv_proj", 1},
-                                                     {"qk_norm", 1},   {"rotary_emb", 1},      {"o_proj", 1},    {"gate_up_proj", 1},
-                                                     {"act_fn", 1},    {"down_proj", 1}};
+  static const std::map<std::string, int> kCounts = {
+      {"embedding", 0},  {"final_layernorm", 0}, {"layernorm", 2},    {"qkv_proj", 1}, {"qk_norm", 1},
+      {"rotary_emb", 1}, {"o_proj", 1},          {"gate_up_proj", 1}, {"act_fn", 1},   {"down_proj", 1}};
   return kCounts;
 }
 
@@ -96,7 +96,8 @@ double NestedTable::at(const double* point) const {
   return std::max(0.0, a + (b - a) * (x - keys_[low]) / (keys_[high] - keys_[low]));
 }
 
-Result<LayerTableTimer> LayerTableTimer::read(const std::string& prefix, int layers, const cost::EngineProfile& engine) {
+Result<LayerTableTimer> LayerTableTimer::read(const std::string& prefix, int layers,
+                                              const cost::EngineProfile& engine) {
   LayerTableTimer timer;
   timer.engine_ = engine;
   timer.layers_ = layers;
@@ -106,8 +107,7 @@ Result<LayerTableTimer> LayerTableTimer::read(const std::string& prefix, int lay
   std::map<double, double> sum;
   for (const auto& [layer, times] : dense) {
     const auto count = per_layer().find(layer);
-    if (count == per_layer().end())
-      return fail("{}__dense.csv.gz: layer `{}` is not known", prefix, layer);
+    if (count == per_layer().end()) return fail("{}__dense.csv.gz: layer `{}` is not known", prefix, layer);
     const double times_per_step = count->second == 0 ? 1 : count->second * layers;
     for (const auto& [tokens, us] : times) sum[tokens] += times_per_step * us;
   }
@@ -118,7 +118,8 @@ Result<LayerTableTimer> LayerTableTimer::read(const std::string& prefix, int lay
     for (const auto& [sequences, us] : times) head[sequences] += us;
   for (const auto& [sequences, us] : head) timer.sequences_.add({sequences}, us);
   MUSTER_TRY(timer.attention_, read_attention(prefix + "__attention.csv.gz"));
-  if (timer.tokens_.empty() || timer.sequences_.empty() || timer.attention_.empty()) return fail("{}: a table is empty", prefix);
+  if (timer.tokens_.empty() || timer.sequences_.empty() || timer.attention_.empty())
+    return fail("{}: a table is empty", prefix);
   return timer;
 }
 
@@ -135,7 +136,8 @@ Duration LayerTableTimer::stage_time(int, const cost::StepShape& shape) const {
   double attention_us = 0;
   bool first = true;
   for (const cost::PrefillChunk& chunk : shape.prefills) {
-    const double point[] = {static_cast<double>(chunk.tokens), static_cast<double>(chunk.prefix), first ? decodes : 0, first ? mean_kv : 0};
+    const double point[] = {static_cast<double>(chunk.tokens), static_cast<double>(chunk.prefix), first ? decodes : 0,
+                            first ? mean_kv : 0};
     attention_us += attention_.at(point);
     first = false;
   }
@@ -146,7 +148,8 @@ Duration LayerTableTimer::stage_time(int, const cost::StepShape& shape) const {
   const double device = (us + layers_ * attention_us) * 1e-6;
   const double sequences = decodes + static_cast<double>(shape.prefills.size());
   const double host = to_seconds(engine_.host_fixed) + to_seconds(engine_.host_per_sequence) * sequences;
-  const double serial = to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
+  const double serial =
+      to_seconds(engine_.host_serial_fixed) + to_seconds(engine_.host_serial_per_sequence) * sequences;
   const double together = engine_.asynchronous_scheduling ? std::max(device, host) : device + host;
   return std::max(Duration(1), from_seconds(together + serial));
 }

@@ -1,5 +1,5 @@
-// Step times from measured times of single layers on the very device (docs/formats/layer-tables.md), for one rank without
-// communication. More exact than operator tables where a profile of the model on the device exists.
+// Step times from measured times of single layers on the very device (docs/formats/layer-tables.md), for one rank
+// without communication. More exact than operator tables where a profile of the model on the device exists.
 #pragma once
 
 #include <string>
@@ -20,9 +20,9 @@ class NestedTable {
   bool empty() const { return keys_.empty(); }
 
  private:
-  std::vector<double> keys_;            // ascending
-  std::vector<NestedTable> children_;   // [keys], or
-  std::vector<double> values_;          // [keys] on the last axis
+  std::vector<double> keys_;           // ascending
+  std::vector<NestedTable> children_;  // [keys], or
+  std::vector<double> values_;         // [keys] on the last axis
 };
 
 class LayerTableTimer final : public sim::StepTimer {
@@ -39,9 +39,9 @@ class LayerTableTimer final : public sim::StepTimer {
 
   cost::EngineProfile engine_;
   int layers_ = 0;
-  NestedTable tokens_;      // [tokens] us of all layers but attention, once per step
-  NestedTable sequences_;   // [sampled sequences] us of the head and the sampler
-  NestedTable attention_;   // [prefill chunk, its prefix, decodes, their mean KV length] us of one layer
+  NestedTable tokens_;     // [tokens] us of all layers but attention, once per step
+  NestedTable sequences_;  // [sampled sequences] us of the head and the sampler
+  NestedTable attention_;  // [prefill chunk, its prefix, decodes, their mean KV length] us of one layer
 };
 
 }  // namespace muster::app

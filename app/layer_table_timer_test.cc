@@ -47,7 +47,8 @@ Result<Measured> read_run(const std::string& path) {
       MUSTER_TRY(const double value, csv.number(column));
       row.push_back(value);
     }
-    m.trace.requests.push_back({.arrival = from_seconds(row[0]), .input_tokens = static_cast<std::int32_t>(row[1]),
+    m.trace.requests.push_back({.arrival = from_seconds(row[0]),
+                                .input_tokens = static_cast<std::int32_t>(row[1]),
                                 .output_tokens = static_cast<std::int32_t>(row[2])});
     m.ttft.add(row[3]);
     m.tpot.add(row[4]);
@@ -68,20 +69,26 @@ void compare(const Set& set, double limit) {
   const auto measured = read_run(run);
   ASSERT_TRUE(measured) << measured.error().message;
   const auto engine = cost::engine_profile({"vllm", "0.19"});
-  const auto timer = LayerTableTimer::read(shared + "/calibration/" + set.device + "__llama-3.1-8b__bf16__tp1", 32, *engine);
+  const auto timer =
+      LayerTableTimer::read(shared + "/calibration/" + set.device + "__llama-3.1-8b__bf16__tp1", 32, *engine);
   ASSERT_TRUE(timer) << timer.error().message;
   sim::Scenario s;
   s.kind.step = &*timer;
-  s.kind.limits = {.max_num_batched_tokens = 2048, .max_num_seqs = set.max_num_seqs, .kv_blocks = set.kv_blocks, .kv_block_tokens = 16};
+  s.kind.limits = {.max_num_batched_tokens = 2048,
+                   .max_num_seqs = set.max_num_seqs,
+                   .kv_blocks = set.kv_blocks,
+                   .kv_block_tokens = 16};
   s.zones = {"a"};
   s.replicas = {{.zone = 0, .standby = false}};
   s.policy.running_max = 100'000;  // the engine's own queue holds what waits
   s.classes = {{.name = "all", .rank = 0, .slo = {}}};
   s.trace = &measured->trace;
   const sim::Outcome o = sim::run(s);
-  std::printf("%s: %llu preemptions, %llu steps\n", set.device, static_cast<unsigned long long>(o.preempted), static_cast<unsigned long long>(o.steps));
+  std::printf("%s: %llu preemptions, %llu steps\n", set.device, static_cast<unsigned long long>(o.preempted),
+              static_cast<unsigned long long>(o.steps));
   const auto check = [&](const char* what, double mine, double theirs) {
-    std::printf("%s %-10s measured %9.1f predicted %9.1f (%+.1f %%)\n", set.device, what, theirs, mine, 100 * (mine / theirs - 1));
+    std::printf("%s %-10s measured %9.1f predicted %9.1f (%+.1f %%)\n", set.device, what, theirs, mine,
+                100 * (mine / theirs - 1));
     EXPECT_NEAR(mine / theirs, 1, limit) << set.device << " " << what;
   };
   check("TTFT mean", o.all.ttft_ms.mean(), measured->ttft.mean());
@@ -93,9 +100,13 @@ void compare(const Set& set, double limit) {
 }
 
 // Overloaded: some 240 preemptions, whose recomputation the engine's prefix cache shortens and ours does not.
-TEST(LayerTables, Rtx4090RunOfLlama8b) { compare({"rtx4090", "RTX4090", 2588, 256}, 0.085); }
+TEST(LayerTables, Rtx4090RunOfLlama8b) {
+  compare({"rtx4090", "RTX4090", 2588, 256}, 0.085);
+}
 // The number of KV blocks is not in its log; with 128 sequences at most it does not bind.
-TEST(LayerTables, RtxPro6000RunOfLlama8b) { compare({"rtxpro6000", "RTXPRO6000", 30000, 128}, 0.07); }
+TEST(LayerTables, RtxPro6000RunOfLlama8b) {
+  compare({"rtxpro6000", "RTXPRO6000", 30000, 128}, 0.07);
+}
 
 }  // namespace
 }  // namespace muster::app

@@ -15,8 +15,8 @@ struct MeasuredRow {
   std::string engine, engine_version, model, model_key, gpu, gpu_key, precision, kv_precision;
   std::string mode, scenario, load_kind, note, ttft_stat, tpot_stat;
   std::optional<int> tp, pp, dp, ep, num_gpus;
-  std::optional<double> isl, osl, concurrency, request_rate;          // tokens, tokens, requests, requests/s
-  std::optional<double> output_tok_s, ttft_ms, tpot_ms, e2e_ms;       // output_tok_s over all GPUs
+  std::optional<double> isl, osl, concurrency, request_rate;     // tokens, tokens, requests, requests/s
+  std::optional<double> output_tok_s, ttft_ms, tpot_ms, e2e_ms;  // output_tok_s over all GPUs
 };
 
 // Fails, naming file, line and column, when `model_key` or `gpu_key` is no column or a number is not one. Other columns

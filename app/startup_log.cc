@@ -21,11 +21,11 @@ std::optional<double> number_after(std::string_view line, std::string_view phras
   for (; i < line.size(); ++i) {
     const char c = line[i];
     const bool digit = c >= '0' && c <= '9';
-    if (digit || (c == '.' && i + 1 < line.size() && line[i + 1] >= '0' && line[i + 1] <= '9') || (c == '-' && digits.empty()))
+    if (digit || (c == '.' && i + 1 < line.size() && line[i + 1] >= '0' && line[i + 1] <= '9') ||
+        (c == '-' && digits.empty()))
       digits += c;
-    else if (!(c == ',' && i + 3 < line.size() && !digits.empty() && std::all_of(&line[i + 1], &line[i + 4], [](char d) {
-                 return d >= '0' && d <= '9';
-               })))
+    else if (!(c == ',' && i + 3 < line.size() && !digits.empty() &&
+               std::all_of(&line[i + 1], &line[i + 4], [](char d) { return d >= '0' && d <= '9'; })))
       break;
   }
   return files::parse_number(digits);
@@ -104,19 +104,23 @@ Result<StartupLog> parse_startup_log(std::string_view text, const std::string& n
     ++lines;
     read_settings(line, log);
     // "Model loading took 14.99 GiB memory and 3.1 seconds"; "weights take 14.99GiB"; "weights memory: 14.99GiB".
-    keep_largest(log.weights_gib, first_of(line, {"Model loading took", "Loading model weights took", "model weights take",
-                                                  "weights memory:"}));
-    keep_largest(log.activation_gib, first_of(line, {"PyTorch activation peak memory takes", "torch peak memory increase:"}));
+    keep_largest(log.weights_gib, first_of(line, {"Model loading took", "Loading model weights took",
+                                                  "model weights take", "weights memory:"}));
+    keep_largest(log.activation_gib,
+                 first_of(line, {"PyTorch activation peak memory takes", "torch peak memory increase:"}));
     keep_largest(log.non_torch_gib, first_of(line, {"non_torch_memory takes", "non-torch forward increase memory:"}));
-    if (line.find("Graph capturing finished") != std::string_view::npos) keep_largest(log.graph_gib, number_after(line, "took"));
+    if (line.find("Graph capturing finished") != std::string_view::npos)
+      keep_largest(log.graph_gib, number_after(line, "took"));
     keep_smallest(log.kv_gib, first_of(line, {"Available KV cache memory:", "memory reserved for KV Cache is"}));
     keep_smallest(log.kv_tokens, number_after(line, "GPU KV cache size:"));
     keep_smallest(log.kv_blocks, first_of(line, {"# GPU blocks:", "# cuda blocks:", "num_gpu_blocks is:"}));
   }
   if (!log.blocks() || *log.blocks() == 0)
-    return fail("{}: {} lines, and none says `GPU KV cache size: N tokens` or `# GPU blocks: N`; needed is the whole start-up log "
-                "of a vLLM server that got ready",
-                name, lines);
+    return fail(
+        "{}: {} lines, and none says `GPU KV cache size: N tokens` or `# GPU blocks: N`; needed is the whole start-up "
+        "log "
+        "of a vLLM server that got ready",
+        name, lines);
   return log;
 }
 

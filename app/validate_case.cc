@@ -15,7 +15,9 @@ namespace {
 
 using Failure = std::unexpected<std::string>;
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 // The number behind `word` in a note ("num_requests 30000"), or in front of it when `before` ("1000 requests").
 std::optional<int> number_before(const std::string& note, const std::string& word) {
@@ -41,8 +43,11 @@ std::optional<int> number_after(const std::string& note, const std::string& word
 std::string model_key(const MeasuredRow& row) {
   if (!row.model_key.empty()) return row.model_key;
   const std::string name = lower(row.model);
-  for (const auto& [part, key] : {std::pair{"gptj", "gpt-j-6b"}, {"gpt-j", "gpt-j-6b"}, {"glm-4.5-air", "glm-4.5-air"},
-                                  {"glm-4.6", "glm-4.6"}, {"glm-5", "glm-5"}})
+  for (const auto& [part, key] : {std::pair{"gptj", "gpt-j-6b"},
+                                  {"gpt-j", "gpt-j-6b"},
+                                  {"glm-4.5-air", "glm-4.5-air"},
+                                  {"glm-4.6", "glm-4.6"},
+                                  {"glm-5", "glm-5"}})
     if (contains(name, part)) return key;
   return {};
 }
@@ -51,7 +56,8 @@ std::expected<void, std::string> name_engine(const MeasuredRow& row, ValidationC
   const std::string name = lower(row.engine);
   const auto stands_in = [&](const char* engine) {
     c.engine = {engine, ""};
-    c.marks.push_back(fmt::format("{} stands in for {}", engine, row.engine.empty() ? "an unnamed engine" : row.engine));
+    c.marks.push_back(
+        fmt::format("{} stands in for {}", engine, row.engine.empty() ? "an unnamed engine" : row.engine));
   };
   if (contains(name, "tensorrt-llm") || contains(name, "tensorrt_llm")) {
     c.engine = {"tensorrt-llm", row.engine_version};
@@ -98,8 +104,8 @@ std::expected<void, std::string> name_precision(const MeasuredRow& row, const mo
   return {};
 }
 
-// Some InferenceX rows multiply the degrees: tp 8 with ep 8 on one 8-GPU server is printed as tp 64, ep 8, moe_tp 8; the
-// same measurements are also there with the plain degrees.
+// Some InferenceX rows multiply the degrees: tp 8 with ep 8 on one 8-GPU server is printed as tp 64, ep 8, moe_tp 8;
+// the same measurements are also there with the plain degrees.
 void name_layout(const MeasuredRow& row, const model::ModelSpec& model, ValidationCase& c) {
   if (!row.tp && row.num_gpus) {
     c.gpus_assumed_for = *row.num_gpus;

@@ -8,7 +8,9 @@
 namespace muster::app {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 // "vllm/vllm-openai-rocm:v0.21.0", "vLLM 0.4.3+rocm614, PyTorch ..." -> "0.21.0", "0.4.3"
 std::string first_version(const std::string& text) {
@@ -28,13 +30,12 @@ std::string first_version(const std::string& text) {
 struct Release {
   const char *engine, *date, *version;
 };
-constexpr Release kReleases[] = {{"vllm", "2024-09", "0.6"},          {"vllm", "2025-08", "0.10"},
-                                 {"vllm", "2025-10", "0.11"},         {"vllm", "2025-12", "0.12"},
-                                 {"vllm", "2026-01", "0.14"},         {"vllm", "2026-02", "0.16"},
-                                 {"vllm", "2026-03", "0.17"},         {"vllm", "2026-04", "0.19"},
-                                 {"tensorrt-llm", "2023-10", "0.5"},  {"tensorrt-llm", "2025-09", "1.0"},
-                                 {"tensorrt-llm", "2025-11", "1.1"},  {"tensorrt-llm", "2026-02", "1.2"},
-                                 {"sglang", "2025-08", "0.5"}};
+constexpr Release kReleases[] = {
+    {"vllm", "2024-09", "0.6"},         {"vllm", "2025-08", "0.10"},        {"vllm", "2025-10", "0.11"},
+    {"vllm", "2025-12", "0.12"},        {"vllm", "2026-01", "0.14"},        {"vllm", "2026-02", "0.16"},
+    {"vllm", "2026-03", "0.17"},        {"vllm", "2026-04", "0.19"},        {"tensorrt-llm", "2023-10", "0.5"},
+    {"tensorrt-llm", "2025-09", "1.0"}, {"tensorrt-llm", "2025-11", "1.1"}, {"tensorrt-llm", "2026-02", "1.2"},
+    {"sglang", "2025-08", "0.5"}};
 
 std::string version_at(const std::string& engine, const std::string& date) {
   std::string version;
@@ -43,7 +44,9 @@ std::string version_at(const std::string& engine, const std::string& date) {
   return version;
 }
 
-bool is_inferencex(const MeasuredRow& row) { return contains(row.source, "InferenceX"); }
+bool is_inferencex(const MeasuredRow& row) {
+  return contains(row.source, "InferenceX");
+}
 
 // benchmarks/*.sh of SemiAnalysisAI/InferenceX (Oct 2025 to Apr 2026): 10 prompts per user after a warm-up, lengths
 // uniform in 0.8 to 1.0 of the nominal ones, no think time, no prefix cache.
@@ -109,16 +112,15 @@ void version_of_row(const MeasuredRow& row, ValidationCase& c) {
 
 void lengths_of_data_set(const MeasuredRow& row, ValidationCase& c) {
   if (!contains(row.source, "MLPerf") || c.isl > 0) return;
-  // Means over the data sets of MLPerf Inference (mlcommons/inference language/*/README.md; the input mean of OpenOrca and
-  // of the Mixtral mix are estimates).
+  // Means over the data sets of MLPerf Inference (mlcommons/inference language/*/README.md; the input mean of OpenOrca
+  // and of the Mixtral mix are estimates).
   struct Lengths {
     const char* model;
     double in, out;
   };
-  constexpr Lengths kLengths[] = {{"llama-2-70b", 290, 294},       {"llama-3.1-405b", 9428, 684},
-                                  {"mixtral-8x7b", 300, 145},      {"llama-3.1-8b", 778, 128},
-                                  {"gpt-j-6b", 880, 69},           {"deepseek-r1", 800, 3880},
-                                  {"llama-3.1-70b", 290, 294},     {"llama-2-7b", 290, 294}};
+  constexpr Lengths kLengths[] = {
+      {"llama-2-70b", 290, 294}, {"llama-3.1-405b", 9428, 684}, {"mixtral-8x7b", 300, 145},  {"llama-3.1-8b", 778, 128},
+      {"gpt-j-6b", 880, 69},     {"deepseek-r1", 800, 3880},    {"llama-3.1-70b", 290, 294}, {"llama-2-7b", 290, 294}};
   for (const Lengths& l : kLengths)
     if (c.model == l.model) {
       c.isl = l.in;
@@ -128,7 +130,8 @@ void lengths_of_data_set(const MeasuredRow& row, ValidationCase& c) {
     }
 }
 
-void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, const hardware::Gpu& gpu, ValidationCase& c) {
+void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, const hardware::Gpu& gpu,
+                       ValidationCase& c) {
   if (is_inferencex(row)) {
     inferencex(row, model, gpu, c);
     return;
@@ -149,21 +152,23 @@ void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, co
   if (c.engine.engine == "tensorrt-llm" && row.kv_precision.empty() &&
       (c.precision.weights == model::Dtype::kFp8 || c.precision.weights == model::Dtype::kFp4))
     c.precision.kv = model::Dtype::kFp8;  // NVIDIA's quantised checkpoints keep an FP8 cache
-  if (contains(row.scenario, "ShareGPT") || contains(row.note, "ShareGPT") || contains(row.scenario, "all prompts at once"))
+  if (contains(row.scenario, "ShareGPT") || contains(row.note, "ShareGPT") ||
+      contains(row.scenario, "all prompts at once"))
     c.long_tailed = c.isl < 600 || contains(row.scenario, "ShareGPT");
   if (c.load == Load::kStaticBatch) {
     c.ttft_scored = row.ttft_ms.has_value();
     c.max_num_seqs = static_cast<int>(c.concurrency);
   }
   if (c.load == Load::kOfflineMax && contains(row.note, "num_requests 30000")) {
-    // TensorRT-LLM docs/source/performance/perf-overview.md (0.14 and later): requests of a run, by lengths. Runs with long
-    // outputs are only a few batches long, so filling and draining show in the throughput.
+    // TensorRT-LLM docs/source/performance/perf-overview.md (0.14 and later): requests of a run, by lengths. Runs with
+    // long outputs are only a few batches long, so filling and draining show in the throughput.
     struct Run {
       double isl, osl;
       int requests;
     };
-    constexpr Run kRuns[] = {{128, 128, 30000}, {128, 2048, 3000}, {128, 4096, 1500},  {500, 2000, 3000}, {1000, 1000, 3000},
-                             {2048, 128, 3000}, {2048, 2048, 1500}, {5000, 500, 1500}, {20000, 2000, 1000}};
+    constexpr Run kRuns[] = {{128, 128, 30000},  {128, 2048, 3000},  {128, 4096, 1500},
+                             {500, 2000, 3000},  {1000, 1000, 3000}, {2048, 128, 3000},
+                             {2048, 2048, 1500}, {5000, 500, 1500},  {20000, 2000, 1000}};
     for (const Run& run : kRuns)
       if (c.isl == run.isl && c.osl == run.osl) c.requests = run.requests;
   }

@@ -10,6 +10,7 @@ void version_of_row(const MeasuredRow& row, ValidationCase& c);
 // Mean lengths of the data sets of MLPerf Inference.
 void lengths_of_data_set(const MeasuredRow& row, ValidationCase& c);
 // Flags, KV format, spread of lengths and number of requests by source; whether TTFT may be scored.
-void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, const hardware::Gpu& gpu, ValidationCase& c);
+void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, const hardware::Gpu& gpu,
+                       ValidationCase& c);
 
 }  // namespace muster::app

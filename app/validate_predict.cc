@@ -71,7 +71,8 @@ Result<void> prepare_memory(Prepared& p) {
   return {};
 }
 
-// The engine of a row that ran must have fitted: when the engine's default fraction or context does not, take what does.
+// The engine of a row that ran must have fitted: when the engine's default fraction or context does not, take what
+// does.
 void relax_until_it_fits(const ValidationCase& c, Prepared& p, std::vector<std::string>& marks) {
   cost::Deployment& d = p.deployment;
   const auto again = [&] { p.memory = d.layout.dp > 1 ? attention_dp_memory(d) : cost::memory(d); };
@@ -122,7 +123,7 @@ Result<std::unique_ptr<Prepared>> prepare(const ValidationCase& c, const Catalog
 
 struct Traffic {
   workload::Trace trace;
-  int users = 0;       // 0: open loop
+  int users = 0;           // 0: open loop
   double total_waves = 0;  // of the run that is described
 };
 
@@ -132,12 +133,17 @@ Traffic traffic(const ValidationCase& c, int copies, std::int64_t kv_tokens, int
   const double users = std::max(1.0, std::round(c.concurrency / copies));
   double requests = 0;
   switch (c.load) {
-    case Load::kOpenLoop: requests = std::clamp(c.rate / copies * 60, 300.0, 3000.0); break;
-    case Load::kBurst: requests = std::min(20000.0, std::max(1.0, c.requests / static_cast<double>(copies))); break;
+    case Load::kOpenLoop:
+      requests = std::clamp(c.rate / copies * 60, 300.0, 3000.0);
+      break;
+    case Load::kBurst:
+      requests = std::min(20000.0, std::max(1.0, c.requests / static_cast<double>(copies)));
+      break;
     default: {
       const double whole = c.requests > 0 ? std::max(users, c.requests / static_cast<double>(copies)) : 5 * users;
       t.total_waves = whole / users;
-      const double waves = std::min(t.total_waves, static_cast<double>(users <= 16 ? std::max(8, waves_max) : waves_max));
+      const double waves =
+          std::min(t.total_waves, static_cast<double>(users <= 16 ? std::max(8, waves_max) : waves_max));
       requests = std::max(users, std::round(waves * users));
       t.users = static_cast<int>(users);
     }
@@ -145,14 +151,15 @@ Traffic traffic(const ValidationCase& c, int copies, std::int64_t kv_tokens, int
   Rng gaps = Rng::stream(1, 0, "arrivals"), lengths = Rng::stream(1, 0, "lengths");
   const auto longest = static_cast<double>(std::max<std::int64_t>(2, kv_tokens / 2 - 32));
   const auto length = [&](double mean) {
-    const double x = c.long_tailed ? lengths.exponential(mean)
-                                   : mean * (c.shortest + (c.longest - c.shortest) * lengths.uniform());
+    const double x =
+        c.long_tailed ? lengths.exponential(mean) : mean * (c.shortest + (c.longest - c.shortest) * lengths.uniform());
     return static_cast<std::int32_t>(std::clamp(std::round(x), 1.0, std::max(std::min(longest, 8 * mean), mean)));
   };
   double at = 0;
   for (int i = 0; i < static_cast<int>(requests); ++i) {
     if (c.load == Load::kOpenLoop) at += gaps.exponential(copies / c.rate);
-    t.trace.requests.push_back({.arrival = from_seconds(at), .input_tokens = length(c.isl), .output_tokens = length(c.osl)});
+    t.trace.requests.push_back(
+        {.arrival = from_seconds(at), .input_tokens = length(c.isl), .output_tokens = length(c.osl)});
   }
   return t;
 }
@@ -197,7 +204,8 @@ double middle_throughput(const sim::Outcome& o) {
 }
 
 // `slots`: sequences that the engine admits at once; 0: its own limit.
-void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_max, Prediction& out, std::int64_t slots = 0) {
+void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_max, Prediction& out,
+              std::int64_t slots = 0) {
   const cost::EngineProfile& engine = p.deployment.engine;
   const Traffic t = traffic(c, copies, p.memory.kv_tokens.value, waves_max);
   const int groups = std::max(1, p.deployment.layout.dp);
@@ -223,7 +231,7 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
     return;
   }
   Sampled ttft, tpot, wait;
-  double tokens = 0, weights = 0, busy_ms = 0;
+  double tokens = 0, busy_ms = 0;
   for (const sim::RequestRecord& r : o.requests_log) {
     if (r.rejected || r.last_token == Instant::max()) continue;
     const double w = weight(t, r.id.value);
@@ -231,7 +239,6 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
     wait.items.emplace_back(to_ms(r.first_scheduled - r.arrival), w);
     if (r.output_tokens > 1) tpot.items.emplace_back(to_ms(r.last_token - r.first_token) / (r.output_tokens - 1), w);
     tokens += w * r.output_tokens;
-    weights += w;
     busy_ms += w * to_ms(r.last_token - r.arrival);
   }
   out.ttft_ms = c.median ? ttft.median() : ttft.mean();
@@ -323,7 +330,8 @@ Prediction disaggregated(const ValidationCase& c, const Catalogues& catalogues) 
                                                 {.tokens = isl, .prefix = 0});
   const double prompt_s = to_seconds(sides[0]->timer->stage_time(
       0, {.prefills = prompts, .sampled_sequences = static_cast<std::int64_t>(prompts.size())}));
-  const double prefill_rate = static_cast<double>(prompts.size() * static_cast<std::size_t>(c.prefill.count)) / prompt_s;
+  const double prefill_rate =
+      static_cast<double>(prompts.size() * static_cast<std::size_t>(c.prefill.count)) / prompt_s;
   // Users that are decoding: those not in prefill. Two rounds are enough: prefill holds few.
   double decoding = c.concurrency, tpot_s = 0;
   for (int round = 0; round < 6; ++round) {

@@ -10,11 +10,11 @@ namespace muster::app {
 
 struct Prediction {
   bool answered = false;
-  std::string why_not;               // when it is not
+  std::string why_not;  // when it is not
   std::optional<double> ttft_ms, tpot_ms, output_tok_s;
-  bool saturated = false;            // requests waited for KV blocks or sequence slots
-  bool estimate = false;             // a term is a bare roofline
-  double error_band = 0;             // relative half-width of the step times
+  bool saturated = false;  // requests waited for KV blocks or sequence slots
+  bool estimate = false;   // a term is a bare roofline
+  double error_band = 0;   // relative half-width of the step times
   std::vector<std::string> marks;
 };
 

@@ -41,12 +41,18 @@ std::optional<report::ErrorFigures> figures(const std::vector<double>& errors) {
 
 std::string load_of(const ValidationCase& c) {
   switch (c.load) {
-    case Load::kOfflineMax: return "offline maximum";
-    case Load::kStaticBatch: return c.concurrency <= 1 ? "single stream" : "static batch";
-    case Load::kOpenLoop: return "open loop";
-    case Load::kBurst: return "all at once";
-    case Load::kDisaggregated: return "disaggregated";
-    case Load::kClosedLoop: break;
+    case Load::kOfflineMax:
+      return "offline maximum";
+    case Load::kStaticBatch:
+      return c.concurrency <= 1 ? "single stream" : "static batch";
+    case Load::kOpenLoop:
+      return "open loop";
+    case Load::kBurst:
+      return "all at once";
+    case Load::kDisaggregated:
+      return "disaggregated";
+    case Load::kClosedLoop:
+      break;
   }
   for (const int limit : {4, 16, 64, 256})
     if (c.concurrency <= limit) return fmt::format("closed loop, up to {} users", limit);
@@ -110,11 +116,8 @@ report::ValidationGroup group_of(const std::string& key, std::span<const Compare
     if (const auto e = c->throughput_error()) throughput.push_back(*e);
     if (const auto e = c->main_error()) main.push_back(*e);
   }
-  report::ValidationGroup group{.key = key,
-                                .n = rows.size(),
-                                .tpot = figures(tpot),
-                                .ttft = figures(ttft),
-                                .throughput = figures(throughput)};
+  report::ValidationGroup group{
+      .key = key, .n = rows.size(), .tpot = figures(tpot), .ttft = figures(ttft), .throughput = figures(throughput)};
   if (const auto f = figures(main)) group.bias = f->bias;
   return group;
 }
@@ -130,14 +133,16 @@ std::string likely_reason(const Compared& compared) {
     const double decode_ms = *row.tpot_ms * compared.expressed->osl;
     const double share = decode_ms / (*row.ttft_ms + decode_ms);
     if (share < 0.3 && error > 0.3 && !p.saturated)
-      return fmt::format("by its own TTFT only {:.0f} of {:.0f} users decoded at once: a limit that the row does not state",
-                         share * compared.expressed->concurrency, compared.expressed->concurrency);
+      return fmt::format(
+          "by its own TTFT only {:.0f} of {:.0f} users decoded at once: a limit that the row does not state",
+          share * compared.expressed->concurrency, compared.expressed->concurrency);
   }
   if (p.saturated) return "saturated: the queue sets the figure, and a small error of capacity moves it far";
   if (p.estimate) return "no measured operator table for this device or format: a roofline stands in";
   for (const std::string& mark : p.marks)
     if (mark.starts_with("layout") || mark.starts_with("lengths") || mark.starts_with("fits only") ||
-        mark.starts_with("worker counts") || mark.starts_with("attention") || mark.find("stands in") != std::string::npos)
+        mark.starts_with("worker counts") || mark.starts_with("attention") ||
+        mark.find("stands in") != std::string::npos)
       return mark;
   if (compared.expressed && compared.expressed->load == Load::kClosedLoop && compared.expressed->concurrency <= 16)
     return error < 0 ? "few users: time of host and launches that is not modelled"
@@ -180,21 +185,27 @@ report::Validation summarise(const std::string& file, std::span<const Compared> 
   for (const auto& [mark, n] : marks) v.marks.push_back({.reason = mark, .n = n});
   std::ranges::stable_sort(v.not_expressed, std::greater{}, &report::ValidationReason::n);
   std::ranges::stable_sort(v.marks, std::greater{}, &report::ValidationReason::n);
-  std::ranges::stable_sort(scored, std::greater{}, [](const Compared* c) { return std::abs(std::log1p(*c->main_error())); });
+  std::ranges::stable_sort(scored, std::greater{},
+                           [](const Compared* c) { return std::abs(std::log1p(*c->main_error())); });
   for (const Compared* c : scored) {
     const ValidationCase& e = *c->expressed;
     const bool tpot = c->tpot_error().has_value(), throughput = !tpot && c->throughput_error().has_value();
-    report::ValidationRow row{.row_id = c->row.row_id,
-                              .text = fmt::format("{} {} {} {} {} {:.0f}/{:.0f} c{:.0f}", e.engine.text(), e.model, e.gpu,
-                                                  model::name(e.precision.weights), layout_of(e), e.isl, e.osl, e.concurrency),
-                              .metric = tpot ? "tpot_ms" : throughput ? "output_tok_s" : "ttft_ms",
-                              .measured = tpot ? *c->row.tpot_ms : throughput ? *c->row.output_tok_s : *c->row.ttft_ms,
-                              .predicted = tpot         ? *c->prediction.tpot_ms
-                                           : throughput ? *c->prediction.output_tok_s
-                                                        : *c->prediction.ttft_ms,
-                              .error = *c->main_error(),
-                              .group = e.engine.engine,
-                              .reason = likely_reason(*c)};
+    report::ValidationRow row{
+        .row_id = c->row.row_id,
+        .text = fmt::format("{} {} {} {} {} {:.0f}/{:.0f} c{:.0f}", e.engine.text(), e.model, e.gpu,
+                            model::name(e.precision.weights), layout_of(e), e.isl, e.osl, e.concurrency),
+        .metric = tpot         ? "tpot_ms"
+                  : throughput ? "output_tok_s"
+                               : "ttft_ms",
+        .measured = tpot         ? *c->row.tpot_ms
+                    : throughput ? *c->row.output_tok_s
+                                 : *c->row.ttft_ms,
+        .predicted = tpot         ? *c->prediction.tpot_ms
+                     : throughput ? *c->prediction.output_tok_s
+                                  : *c->prediction.ttft_ms,
+        .error = *c->main_error(),
+        .group = e.engine.engine,
+        .reason = likely_reason(*c)};
     if (v.worst.size() < 20) v.worst.push_back(row);
     v.points.push_back(std::move(row));
   }

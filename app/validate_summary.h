@@ -12,14 +12,14 @@ namespace muster::app {
 struct Compared {
   MeasuredRow row;
   std::optional<ValidationCase> expressed;
-  std::string why_not;               // when it is not expressed or not answered
+  std::string why_not;  // when it is not expressed or not answered
   Prediction prediction;
 
   bool answered() const { return expressed && prediction.answered; }
   std::optional<double> tpot_error() const;
   std::optional<double> throughput_error() const;
-  std::optional<double> ttft_error() const;     // only where the harness is known
-  std::optional<double> main_error() const;     // of TPOT, else of throughput, else of TTFT
+  std::optional<double> ttft_error() const;  // only where the harness is known
+  std::optional<double> main_error() const;  // of TPOT, else of throughput, else of TTFT
 };
 
 Compared compare(const MeasuredRow& row, const Catalogues& catalogues, int waves_max = 4);
@@ -27,7 +27,8 @@ std::vector<Compared> compare_all(std::span<const MeasuredRow> rows, const Catal
                                   int threads);
 
 report::ValidationGroup group_of(const std::string& key, std::span<const Compared* const> rows);
-// All rows, by source, engine, model, GPU, layout and load, and engine x model x GPU; worst rows with the likely reason.
+// All rows, by source, engine, model, GPU, layout and load, and engine x model x GPU; worst rows with the likely
+// reason.
 report::Validation summarise(const std::string& file, std::span<const Compared> rows);
 
 std::string likely_reason(const Compared& compared);

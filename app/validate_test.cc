@@ -120,8 +120,12 @@ TEST(Predict, FewWavesComeCloseToMany) {
 TEST(Predict, AttentionDpNeedsTheWeightsOnEveryRank) {
   const auto model = *catalogues().models.find("deepseek-r1");
   const auto gpu = *catalogues().devices.find("h200-sxm");
-  cost::Deployment d{.model = &model, .gpu = &gpu, .engine = *cost::engine_profile({"tensorrt-llm", "1.1"}),
-                     .layout = {.tp = 1, .dp = 8, .ep = 8}, .precision = {model::Dtype::kFp8, model::Dtype::kBf16}, .max_model_len = 8192};
+  cost::Deployment d{.model = &model,
+                     .gpu = &gpu,
+                     .engine = *cost::engine_profile({"tensorrt-llm", "1.1"}),
+                     .layout = {.tp = 1, .dp = 8, .ep = 8},
+                     .precision = {model::Dtype::kFp8, model::Dtype::kBf16},
+                     .max_model_len = 8192};
   const cost::MemoryVerdict attention_dp = attention_dp_memory(d);
   d.layout = {.tp = 8, .ep = 8};
   const cost::MemoryVerdict tensor = cost::memory(d);
@@ -174,7 +178,8 @@ class Accuracy : public testing::Test {
   static std::vector<const Compared*> plain(const std::vector<Compared>& rows) {
     std::vector<const Compared*> out;
     for (const Compared& c : rows) {
-      const bool speculates = std::ranges::any_of(c.prediction.marks, [](const std::string& m) { return m.starts_with("speculative"); });
+      const bool speculates =
+          std::ranges::any_of(c.prediction.marks, [](const std::string& m) { return m.starts_with("speculative"); });
       if (!speculates) out.push_back(&c);
     }
     return out;
@@ -186,7 +191,8 @@ class Accuracy : public testing::Test {
 
 TEST_F(Accuracy, Qwen32bOnVllmAndH100) {
   const auto compared = rows("aiconfigurator_silicon.csv", [](const MeasuredRow& r) {
-    return r.mode == "agg" && r.engine == "vLLM" && r.model_key == "qwen3-32b" && r.gpu_key == "h100-sxm" && r.precision != "fp8";
+    return r.mode == "agg" && r.engine == "vLLM" && r.model_key == "qwen3-32b" && r.gpu_key == "h100-sxm" &&
+           r.precision != "fp8";
   });
   SKIP_WITHOUT(compared);
   const auto g = group(compared);
@@ -215,7 +221,8 @@ TEST_F(Accuracy, DenseOnTensorRtLlmAndHopper) {
 
 TEST_F(Accuracy, MixturesOfExpertsOnVllm) {
   const auto compared = rows("aiconfigurator_silicon.csv", [](const MeasuredRow& r) {
-    // Of gpt-oss-120b on H100 above 256 users only a dozen ran at once (their TTFT is minutes, their TPOT that of a dozen).
+    // Of gpt-oss-120b on H100 above 256 users only a dozen ran at once (their TTFT is minutes, their TPOT that of a
+    // dozen).
     const bool throttled = r.model_key == "gpt-oss-120b" && r.gpu_key == "h100-sxm" && r.concurrency.value_or(0) > 256;
     return r.mode == "agg" && r.engine == "vLLM" && !throttled &&
            (r.model_key == "gpt-oss-120b" || r.model_key == "minimax-m2.5" || r.model_key == "kimi-k2.5");
@@ -236,10 +243,12 @@ TEST_F(Accuracy, TensorRtLlmPerformanceOverview) {
 TEST_F(Accuracy, NearlyEveryAggregatedRowHasAnAnswer) {
   std::size_t all = 0, answered = 0;
   std::vector<std::string> missing;
-  for (const char* file : {"aiconfigurator_silicon.csv", "trtllm_perf_overview.csv", "dstack.csv", "gpustack_perf_lab.csv", "vendor_pages.csv",
-                           "splitwise_static_batch.csv", "llamacpp_single_stream.csv", "optimum_habana.csv", "lmdeploy_a100.csv",
-                           "azure_guide.csv", "fleet_routing.csv", "llmservingsim_vllm.csv", "misc_small.csv"}) {
-    const auto compared = rows(file, [](const MeasuredRow& r) { return r.mode != "disagg" && r.row_id.find_first_of("048c") == 0; });
+  for (const char* file :
+       {"aiconfigurator_silicon.csv", "trtllm_perf_overview.csv", "dstack.csv", "gpustack_perf_lab.csv",
+        "vendor_pages.csv", "splitwise_static_batch.csv", "llamacpp_single_stream.csv", "optimum_habana.csv",
+        "lmdeploy_a100.csv", "azure_guide.csv", "fleet_routing.csv", "llmservingsim_vllm.csv", "misc_small.csv"}) {
+    const auto compared =
+        rows(file, [](const MeasuredRow& r) { return r.mode != "disagg" && r.row_id.find_first_of("048c") == 0; });
     for (const Compared& c : compared) {
       ++all;
       if (c.answered())

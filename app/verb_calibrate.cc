@@ -34,11 +34,14 @@ Result<std::optional<Predicted>> predict(const Options& options, const StartupLo
   Predicted p;
   MUSTER_TRY(p.model, catalogues.models.find(options.model));
   MUSTER_TRY(p.gpu, catalogues.devices.find(options.gpu));
-  const std::string engine = !options.engine.empty() ? options.engine : log.version.empty() ? "vllm" : "vllm@" + log.version;
+  const std::string engine = !options.engine.empty() ? options.engine
+                             : log.version.empty()   ? "vllm"
+                                                     : "vllm@" + log.version;
   MUSTER_TRY(const cost::EngineVersion version, cost::parse_engine(engine));
   cost::Deployment d{.model = &p.model, .gpu = &p.gpu};
   MUSTER_TRY(d.engine, cost::engine_profile(version));
-  d.layout = {.tp = options.tp > 0 ? options.tp : log.tp.value_or(1), .pp = options.pp > 0 ? options.pp : log.pp.value_or(1)};
+  d.layout = {.tp = options.tp > 0 ? options.tp : log.tp.value_or(1),
+              .pp = options.pp > 0 ? options.pp : log.pp.value_or(1)};
   std::string weights = options.precision;
   if (weights.empty()) weights = !log.quantization.empty() ? log.quantization : log.dtype;
   if (weights.empty() || (!model::parse_dtype(weights) && options.precision.empty()))
@@ -55,16 +58,19 @@ Result<std::optional<Predicted>> predict(const Options& options, const StartupLo
   return std::optional(std::move(p));
 }
 
-std::string compare(const StartupLog& log, const std::optional<Predicted>& predicted, const report::TerminalStyle& style) {
+std::string compare(const StartupLog& log, const std::optional<Predicted>& predicted,
+                    const report::TerminalStyle& style) {
   using report::Align;
-  report::Table table({{"per GPU"}, {"engine says", Align::kRight}, {"muster says", Align::kRight}, {"difference", Align::kRight}});
-  const auto row = [&](const char* what, std::optional<double> measured, std::optional<double> mine, std::string (*format)(double)) {
+  report::Table table(
+      {{"per GPU"}, {"engine says", Align::kRight}, {"muster says", Align::kRight}, {"difference", Align::kRight}});
+  const auto row = [&](const char* what, std::optional<double> measured, std::optional<double> mine,
+                       std::string (*format)(double)) {
     if (!measured && !mine) return;
     const bool both = measured && mine && *measured != 0;
     table.row({what, report::or_dash(measured, format), report::or_dash(mine, format),
                both ? fmt::format("{:+.1f} %", 100 * (*mine / *measured - 1)) : "-"});
   };
-  const auto mine = [&](Bytes cost::StageMemory::*member) -> std::optional<double> {
+  const auto mine = [&](Bytes cost::StageMemory::* member) -> std::optional<double> {
     return predicted ? std::optional(to_gib(predicted->memory.stage().*member)) : std::nullopt;
   };
   row("weights", log.weights_gib, mine(&cost::StageMemory::weights), report::gib);
@@ -103,8 +109,8 @@ Result<int> from_startup_log(const Options& options, const Console& console) {
     MUSTER_TRY_VOID(files::write_file(options.out + "/calibration.yaml", yaml));
     console.note(fmt::format("wrote {}/calibration.yaml", options.out));
   }
-  console.note(fmt::format("use it: --kv-blocks {} in plan and predict, kv_blocks: {} in a pool of a fleet file", *log.blocks(),
-                           *log.blocks()));
+  console.note(fmt::format("use it: --kv-blocks {} in plan and predict, kv_blocks: {} in a pool of a fleet file",
+                           *log.blocks(), *log.blocks()));
   return kDone;
 }
 
@@ -117,13 +123,19 @@ Result<int> from_operators(const Options& options, const Console& console) {
                                  [&](const std::string& file) { progress.show("reading " + file); }));
   progress.clear();
   using report::Align;
-  report::Table shown({{"table"}, {"operator"}, {"key"}, {"rows", Align::kRight}, {"median error", Align::kRight}, {"p90", Align::kRight},
+  report::Table shown({{"table"},
+                       {"operator"},
+                       {"key"},
+                       {"rows", Align::kRight},
+                       {"median error", Align::kRight},
+                       {"p90", Align::kRight},
                        {"beats the roofline", Align::kRight, 1}});
   for (const cost::FittedTable& table : tables) {
     MUSTER_TRY_VOID(files::write_file(options.out + "/" + table.file_name, table.content));
     for (const cost::FitReport& grid : table.grids)
-      shown.row({table.file_name, grid.op, grid.key, report::count(static_cast<double>(grid.rows)), report::percent(grid.median_error),
-                 report::percent(grid.p90_error), report::count(static_cast<double>(grid.faster_than_ideal))});
+      shown.row({table.file_name, grid.op, grid.key, report::count(static_cast<double>(grid.rows)),
+                 report::percent(grid.median_error), report::percent(grid.p90_error),
+                 report::count(static_cast<double>(grid.faster_than_ideal))});
   }
   console.print(shown.print(console.style));
   console.note(fmt::format("wrote {} tables to {}", tables.size(), options.out));
@@ -140,7 +152,8 @@ Result<int> run(const Options& options, const Console& console) {
 
 void add_calibrate(CLI::App& root, Selected& selected) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = root.add_subcommand("calibrate", "Figures of your own machine: from an engine's start-up log, from operator latencies");
+  CLI::App* verb = root.add_subcommand(
+      "calibrate", "Figures of your own machine: from an engine's start-up log, from operator latencies");
   verb->footer(
       "Examples:\n"
       "  vllm serve meta-llama/Llama-3.1-8B 2>&1 | tee start.log\n"
@@ -148,7 +161,8 @@ void add_calibrate(CLI::App& root, Selected& selected) {
       "  muster calibrate --operators tables/ --out data/operators/\n"
       "The first writes the measured number of KV blocks, which then replaces the computed one (--kv-blocks).");
   verb->add_option("--startup-log", options->startup_log, "What a vLLM server printed until it was ready");
-  verb->add_option("--operators", options->operators, "Folder of DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz] (docs/formats/operator-tables.md)");
+  verb->add_option("--operators", options->operators,
+                   "Folder of DEVICE__FRAMEWORK_VERSION__OPERATOR.csv[.gz] (docs/formats/operator-tables.md)");
   verb->add_option("--out", options->out, "Folder for what is written");
   verb->add_option("--model", options->model, "Catalogue key or file, to compare with the prediction");
   verb->add_option("--gpu", options->gpu, "Device key, to compare with the prediction");

@@ -147,10 +147,11 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
   page.fact("Run", fmt::format("{} engine steps in {}{}", n(r.steps), duration(r.wall_s),
                                r.digest.empty() ? "" : "; digest " + r.digest));
   if (r.ttft_parts)
-    page.fact("Mean TTFT",
-              fmt::format("{} in the queue, {} from the first step to the first token; client, ingress and response are not "
-                          "in it",
-                          milliseconds(r.ttft_parts->queue_ms), milliseconds(r.ttft_parts->schedule_to_first_token_ms)));
+    page.fact(
+        "Mean TTFT",
+        fmt::format("{} in the queue, {} from the first step to the first token; client, ingress and response are not "
+                    "in it",
+                    milliseconds(r.ttft_parts->queue_ms), milliseconds(r.ttft_parts->schedule_to_first_token_ms)));
   page.space();
   add_latencies(r, page);
   add_groups("class", r.classes, page);

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPointsMax = 4000;  // of the scatter: then every k-th, worst first
 
-Json number_or_null(const std::optional<ErrorFigures>& figures, double ErrorFigures::*member) {
+Json number_or_null(const std::optional<ErrorFigures>& figures, double ErrorFigures::* member) {
   return figures ? number_json((*figures).*member, 6) : Json(nullptr);
 }
 
@@ -58,11 +58,21 @@ Json reasons_json(const std::vector<ValidationReason>& reasons) {
   return list;
 }
 
-std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
-std::string error_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string mape(const std::optional<ErrorFigures>& f) { return f ? error_percent(f->mape) : "-"; }
-std::string bias(const std::optional<ErrorFigures>& f) { return f ? signed_percent(f->bias) : "-"; }
-std::string middle(const std::optional<ErrorFigures>& f) { return f ? error_percent(f->median) : "-"; }
+std::string signed_percent(double share) {
+  return fmt::format("{:+.1f} %", 100 * share);
+}
+std::string error_percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+std::string mape(const std::optional<ErrorFigures>& f) {
+  return f ? error_percent(f->mape) : "-";
+}
+std::string bias(const std::optional<ErrorFigures>& f) {
+  return f ? signed_percent(f->bias) : "-";
+}
+std::string middle(const std::optional<ErrorFigures>& f) {
+  return f ? error_percent(f->median) : "-";
+}
 
 std::string coverage(const Validation& v) {
   const auto share = [](std::size_t a, std::size_t b) {
@@ -116,13 +126,26 @@ std::string terminal(const Validation& v, const TerminalStyle& style) {
                {"tok/s bias", Align::kRight, 4},
                {"tok/s median", Align::kRight, 3}});
   for (const ValidationGroup& g : v.groups)
-    table.row({{g.key, g.key == "all" ? Tone::kStrong : Tone::kPlain}, count(static_cast<double>(g.n)), mape(g.tpot),
-               bias(g.tpot), middle(g.tpot), mape(g.ttft), mape(g.throughput), bias(g.throughput), middle(g.throughput)});
+    table.row({{g.key, g.key == "all" ? Tone::kStrong : Tone::kPlain},
+               count(static_cast<double>(g.n)),
+               mape(g.tpot),
+               bias(g.tpot),
+               middle(g.tpot),
+               mape(g.ttft),
+               mape(g.throughput),
+               bias(g.throughput),
+               middle(g.throughput)});
   page.table(table);
   page.heading("Worst rows");
-  Table worst({{"row"}, {"metric"}, {"measured", Align::kRight}, {"predicted", Align::kRight}, {"error", Align::kRight}, {"likely reason"}});
+  Table worst({{"row"},
+               {"metric"},
+               {"measured", Align::kRight},
+               {"predicted", Align::kRight},
+               {"error", Align::kRight},
+               {"likely reason"}});
   for (const ValidationRow& r : v.worst)
-    worst.row({r.text + " (" + r.row_id + ")", r.metric, number(r.measured), number(r.predicted), signed_percent(r.error), r.reason});
+    worst.row({r.text + " (" + r.row_id + ")", r.metric, number(r.measured), number(r.predicted),
+               signed_percent(r.error), r.reason});
   page.table(worst);
   add_reasons("Rows without an answer", v.not_expressed, page);
   add_reasons("What was assumed or is known to be missing", v.marks, page);
@@ -140,21 +163,42 @@ std::string html(const Validation& v) {
                       {"TTFT MAPE", mape(all.ttft), "where the harness is known"},
                       {"Throughput MAPE", mape(all.throughput), "median " + middle(all.throughput)},
                       {"Rows", count(static_cast<double>(v.expressible)), fmt::format("of {}", v.rows)}});
-  HtmlTable groups({{"group"}, {"rows", Kind::kNumber}, {"TPOT MAPE", Kind::kNumber}, {"bias", Kind::kNumber}, {"median", Kind::kNumber},
-                    {"TTFT MAPE", Kind::kNumber}, {"tok/s MAPE", Kind::kNumber}, {"tok/s bias", Kind::kNumber}});
-  const auto cell = [](const std::optional<ErrorFigures>& f, double ErrorFigures::*m, std::string (*format)(double)) {
+  HtmlTable groups({{"group"},
+                    {"rows", Kind::kNumber},
+                    {"TPOT MAPE", Kind::kNumber},
+                    {"bias", Kind::kNumber},
+                    {"median", Kind::kNumber},
+                    {"TTFT MAPE", Kind::kNumber},
+                    {"tok/s MAPE", Kind::kNumber},
+                    {"tok/s bias", Kind::kNumber}});
+  const auto cell = [](const std::optional<ErrorFigures>& f, double ErrorFigures::* m, std::string (*format)(double)) {
     return f ? HtmlCell(format((*f).*m), (*f).*m) : HtmlCell("-");
   };
   for (const ValidationGroup& g : v.groups)
-    groups.row({g.key, {count(static_cast<double>(g.n)), static_cast<double>(g.n)}, cell(g.tpot, &ErrorFigures::mape, error_percent),
-                cell(g.tpot, &ErrorFigures::bias, signed_percent), cell(g.tpot, &ErrorFigures::median, error_percent),
-                cell(g.ttft, &ErrorFigures::mape, error_percent), cell(g.throughput, &ErrorFigures::mape, error_percent),
+    groups.row({g.key,
+                {count(static_cast<double>(g.n)), static_cast<double>(g.n)},
+                cell(g.tpot, &ErrorFigures::mape, error_percent),
+                cell(g.tpot, &ErrorFigures::bias, signed_percent),
+                cell(g.tpot, &ErrorFigures::median, error_percent),
+                cell(g.ttft, &ErrorFigures::mape, error_percent),
+                cell(g.throughput, &ErrorFigures::mape, error_percent),
                 cell(g.throughput, &ErrorFigures::bias, signed_percent)});
-  HtmlTable worst({{"row"}, {"metric"}, {"measured", Kind::kNumber}, {"predicted", Kind::kNumber}, {"error", Kind::kNumber}, {"likely reason", Kind::kText}});
+  HtmlTable worst({{"row"},
+                   {"metric"},
+                   {"measured", Kind::kNumber},
+                   {"predicted", Kind::kNumber},
+                   {"error", Kind::kNumber},
+                   {"likely reason", Kind::kText}});
   for (const ValidationRow& r : v.worst)
-    worst.row({r.text, r.metric, {number(r.measured), r.measured}, {number(r.predicted), r.predicted}, {signed_percent(r.error), r.error}, r.reason});
+    worst.row({r.text,
+               r.metric,
+               {number(r.measured), r.measured},
+               {number(r.predicted), r.predicted},
+               {signed_percent(r.error), r.error},
+               r.reason});
   HtmlTable reasons({{"rows", Kind::kNumber}, {"reason", Kind::kText}});
-  for (const ValidationReason& r : v.not_expressed) reasons.row({{count(static_cast<double>(r.n)), static_cast<double>(r.n)}, r.reason});
+  for (const ValidationReason& r : v.not_expressed)
+    reasons.row({{count(static_cast<double>(r.n)), static_cast<double>(r.n)}, r.reason});
   // [metric][group] -> points (measured, predicted)
   std::map<std::string, std::map<std::string, Json>> points;
   const std::size_t step = (v.points.size() + kPointsMax - 1) / std::max<std::size_t>(1, kPointsMax);
@@ -164,10 +208,12 @@ std::string html(const Validation& v) {
   }
   Json runs = Json::object();
   std::string plots;
-  for (const auto& [metric, name] : {std::pair{"tpot_ms", "TPOT, ms"}, {"output_tok_s", "Output tokens/s"}, {"ttft_ms", "TTFT, ms"}}) {
+  for (const auto& [metric, name] :
+       {std::pair{"tpot_ms", "TPOT, ms"}, {"output_tok_s", "Output tokens/s"}, {"ttft_ms", "TTFT, ms"}}) {
     if (!points.contains(metric)) continue;
     runs[metric] = {{"points", points[metric]}};
-    plots += figure({"scatter", metric, name, "measured across, predicted up; the line is equality, dashed: 20 % off", true});
+    plots += figure(
+        {"scatter", metric, name, "measured across, predicted up; the line is equality, dashed: 20 % off", true});
   }
   text.sections = {{"scatter", "Scatter", "Predicted against measured", plots.empty() ? "" : grid(plots)},
                    {"groups", "Groups", "Errors by group", card(groups.print_sortable())},

@@ -12,10 +12,20 @@ using ::testing::Not;
 
 Validation sample() {
   Validation v{.file = "rows.csv", .rows = 3, .expressible = 2, .aggregated_rows = 3, .aggregated_expressible = 2};
-  v.groups = {{.key = "all", .n = 2, .tpot = ErrorFigures{.n = 2, .mape = 0.123, .bias = -0.05, .median = 0.1, .p90 = 0.2}, .bias = -0.05},
+  v.groups = {{.key = "all",
+               .n = 2,
+               .tpot = ErrorFigures{.n = 2, .mape = 0.123, .bias = -0.05, .median = 0.1, .p90 = 0.2},
+               .bias = -0.05},
               {.key = "engine=<vllm>", .n = 1}};
   v.not_expressed = {{"gpu not in the catalogue: X", 1}};
-  v.worst = {{.row_id = "ab", .text = "vllm llama", .metric = "tpot_ms", .measured = 10, .predicted = 8, .error = -0.2, .group = "vllm", .reason = "few users"}};
+  v.worst = {{.row_id = "ab",
+              .text = "vllm llama",
+              .metric = "tpot_ms",
+              .measured = 10,
+              .predicted = 8,
+              .error = -0.2,
+              .group = "vllm",
+              .reason = "few users"}};
   v.points = v.worst;
   return v;
 }

@@ -15,10 +15,10 @@ struct ErrorFigures {
   double mape = 0, bias = 0, median = 0, p90 = 0;  // mean |error|, mean error, median and 90th percentile of |error|
 };
 struct ValidationGroup {
-  std::string key;      // "all", "engine=vllm", "load=static batch", ...
-  std::size_t n = 0;    // rows with an answer
+  std::string key;                                     // "all", "engine=vllm", "load=static batch", ...
+  std::size_t n = 0;                                   // rows with an answer
   std::optional<ErrorFigures> tpot, ttft, throughput;  // absent: no row states it (TTFT: no harness is known)
-  double bias = 0;      // of TPOT, where a row has no TPOT of its throughput
+  double bias = 0;                                     // of TPOT, where a row has no TPOT of its throughput
 };
 struct ValidationReason {
   std::string reason;
@@ -27,8 +27,8 @@ struct ValidationReason {
 struct ValidationRow {
   std::string row_id, text, metric;  // "tpot_ms", "output_tok_s" or "ttft_ms"
   double measured = 0, predicted = 0, error = 0;
-  std::string group;                 // a colour in the plot
-  std::string reason;                // the likely one, of the error
+  std::string group;   // a colour in the plot
+  std::string reason;  // the likely one, of the error
 };
 struct Validation {
   std::string file;
