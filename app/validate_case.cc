@@ -107,7 +107,7 @@ std::expected<void, std::string> name_precision(const MeasuredRow& row, const mo
 // Some InferenceX rows multiply the degrees: tp 8 with ep 8 on one 8-GPU server is printed as tp 64, ep 8, moe_tp 8;
 // the same measurements are also there with the plain degrees.
 void name_layout(const MeasuredRow& row, const model::ModelSpec& model, ValidationCase& c) {
-  if (!row.tp && row.num_gpus) {
+  if (!row.tp && row.num_gpus && row.mode != "disagg") {
     c.gpus_assumed_for = *row.num_gpus;
     c.marks.push_back("layout assumed");
     return;
@@ -216,6 +216,8 @@ std::expected<ValidationCase, std::string> express(const MeasuredRow& row, const
   if (!gpu) return Failure("gpu not in the catalogue: " + c.gpu);
   if (auto done = name_engine(row, c); !done) return Failure(done.error());
   if (auto done = name_precision(row, *model, c); !done) return Failure(done.error());
+  if (row.model_key.empty() && !contains(lower(row.model), "gptj") && !contains(lower(row.model), "gpt-j"))
+    c.marks.push_back(fmt::format("{} stands in for {}", c.model, row.model));
   name_layout(row, *model, c);
   if (auto done = name_load(row, c); !done) return Failure(done.error());
   if (c.load == Load::kDisaggregated) {

@@ -93,7 +93,8 @@ void version_of_row(const MeasuredRow& row, ValidationCase& c) {
   if (contains(row.source, "MLPerf")) {
     const bool old = contains(row.source, "v4.");
     version = c.engine.engine == "vllm" ? first_version(row.engine_version) : old ? "0.11" : "1.0";
-    if (c.engine.engine == "vllm" && version.empty()) version = old ? "0.6" : "0.10";
+    // "PyTorch 2.9.1 ..." is not vLLM's version.
+    if (c.engine.engine == "vllm" && (version.empty() || !version.starts_with("0."))) version = old ? "0.6" : "0.10";
     return;
   }
   if (contains(version, "docs of 2023")) version = "0.5";
