@@ -79,6 +79,8 @@ int run(int argc, char** argv) {
   add_simulate(root, selected);
   add_plan(root, selected);
   add_predict(root, selected);
+  add_validate(root, selected);
+  add_calibrate(root, selected);
   add_trace(root, selected);
   add_catalog(root, selected);
   try {

@@ -6,6 +6,7 @@
 #include "convert.h"
 #include "deployment_options.h"
 #include "fleet_simulation.h"
+#include "layer_table_timer.h"
 #include "muster/core/rng.h"
 #include "muster/report/json.h"
 #include "muster/report/terminal.h"
@@ -21,6 +22,7 @@ struct Options {
   double isl = 1024, osl = 256, concurrency = 0, rate = 0, spread = 0.1;
   int requests = 0, warm_up_requests = -1;
   std::uint64_t seed = 1;
+  std::string layer_tables;
   bool json = false;
 };
 
@@ -59,6 +61,17 @@ PoolSpec pool_spec(const Options& options, const planner::Question& question, co
           .kv_blocks = question.kv_blocks};
 }
 
+std::optional<report::TtftParts> ttft_parts(const sim::Outcome& outcome, std::uint64_t warm_up) {
+  Moments queue, first;
+  for (const sim::RequestRecord& r : outcome.requests_log) {
+    if (r.id.value < warm_up || r.rejected || r.first_token == Instant::max()) continue;
+    queue.add(to_ms(r.first_scheduled - r.arrival));
+    first.add(to_ms(r.first_token - r.first_scheduled));
+  }
+  if (queue.count() == 0) return std::nullopt;
+  return report::TtftParts{.queue_ms = queue.mean(), .schedule_to_first_token_ms = first.mean()};
+}
+
 Result<int> run(const Options& options, const Console& console) {
   if ((options.concurrency > 0) == (options.rate > 0)) return fail("predict needs either --concurrency or --rate");
   if (options.deployment.gpus.size() != 1)
@@ -79,6 +92,14 @@ Result<int> run(const Options& options, const Console& console) {
   const planner::Candidate& best = candidates.front();
   MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(pool_spec(options, question, best), catalogues));
 
+  if (!options.layer_tables.empty()) {
+    if (best.layout.gpus_per_replica() > 1)
+      return fail("--layer-tables: they are of one device; the layout is {}: give --tp 1 --pp 1",
+                  cost::text(best.layout));
+    MUSTER_TRY(LayerTableTimer timer, LayerTableTimer::read(options.layer_tables, pool->model.layers, question.engine));
+    pool->timer = std::make_unique<LayerTableTimer>(std::move(timer));
+  }
+
   const auto users = static_cast<int>(options.concurrency);
   const int count = options.requests > 0 ? options.requests : std::max(200, 10 * users);
   const int warm_up =
@@ -89,6 +110,7 @@ Result<int> run(const Options& options, const Console& console) {
   s.seed = s.policy.seed = options.seed;
   s.closed_loop_users = static_cast<std::uint32_t>(users);
   s.warm_up_requests = static_cast<std::uint64_t>(warm_up);
+  s.keep_requests = true;
   ProgressLine progress(console.progress && !options.json);
   const double started = wall_seconds();
   const sim::Outcome outcome = sim::run(s, [&](double share) {
@@ -100,6 +122,7 @@ Result<int> run(const Options& options, const Console& console) {
   if (pool->gpu.price) price = pool->gpu.price->usd_per_gpu_hour;
   report::RunMetrics result = metrics(s, outcome, price, "replica");
   result.wall_s = wall_seconds() - started;
+  result.ttft_parts = ttft_parts(outcome, s.warm_up_requests);
   const std::string harness = fmt::format(
       "{}, {} requests of which the first {} are not counted, lengths uniform within +-{:.0f} % of {:.0f} in and "
       "{:.0f} out",
@@ -141,6 +164,8 @@ void add_predict(CLI::App& root, Selected& selected) {
   verb->add_option("--warm-up", options->warm_up_requests,
                    "First requests that are not counted (default: 2 per user, at least 20)")
       ->check(CLI::NonNegativeNumber);
+  verb->add_option("--layer-tables", options->layer_tables,
+                   "Step times from measured layers: the common beginning of the files (docs/formats/layer-tables.md)");
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });

@@ -28,6 +28,8 @@ struct Selected {
 
 void add_plan(CLI::App& root, Selected& selected);
 void add_predict(CLI::App& root, Selected& selected);
+void add_validate(CLI::App& root, Selected& selected);
+void add_calibrate(CLI::App& root, Selected& selected);
 void add_trace(CLI::App& root, Selected& selected);
 void add_simulate(CLI::App& root, Selected& selected);
 void add_size(CLI::App& root, Selected& selected);

@@ -76,6 +76,14 @@ Json event(const Event& e) {
   return {{"at_s", num(e.at_s)}, {"kind", e.kind}, {"text", e.text}};
 }
 
+Json ttft_parts(const TtftParts& parts) {
+  return {{"client", num(parts.client_ms)},
+          {"ingress", num(parts.ingress_ms)},
+          {"queue", num(parts.queue_ms)},
+          {"schedule_to_first_token", num(parts.schedule_to_first_token_ms)},
+          {"response", num(parts.response_ms)}};
+}
+
 Json run_json(const RunMetrics& r) {
   return {{"requests", r.requests},
           {"completed", r.completed},
@@ -86,6 +94,7 @@ Json run_json(const RunMetrics& r) {
           {"tpot_ms", summary(r.tpot_ms)},
           {"e2e_ms", summary(r.e2e_ms)},
           {"queue_wait_ms", summary(r.queue_wait_ms)},
+          {"ttft_parts_ms", r.ttft_parts ? ttft_parts(*r.ttft_parts) : Json(nullptr)},
           {"output_tok_s", num(r.output_tok_s)},
           {"total_tok_s", num(r.total_tok_s)},
           {"output_tok_s_per_gpu", num(r.output_tok_s_per_gpu)},

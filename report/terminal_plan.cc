@@ -20,8 +20,9 @@ void add_best(const Candidate& c, Page& page) {
             fmt::format("{} output tok/s ({} per GPU), TTFT {}, TPOT {}{}", number(c.output_tok_s),
                         number(c.output_tok_s_per_gpu), milliseconds(c.ttft_ms), milliseconds(c.tpot_ms),
                         c.error_band > 0 ? fmt::format(", {}{}", page.plus_minus(), percent(c.error_band)) : ""));
-  page.fact("KV cache", fmt::format("{} tokens{}; {} requests of full length at once", count(static_cast<double>(c.kv_tokens)),
-                                    c.kv_precision.empty() ? "" : " in " + c.kv_precision, number(c.max_concurrency)));
+  page.fact("KV cache",
+            fmt::format("{} tokens{}; {} requests of full length at once", count(static_cast<double>(c.kv_tokens)),
+                        c.kv_precision.empty() ? "" : " in " + c.kv_precision, number(c.max_concurrency)));
   page.fact("Price", c.usd_h
                          ? fmt::format("{}/h{}", usd(*c.usd_h),
                                        c.usd_per_mtok ? ", " + usd(*c.usd_per_mtok) + " per million output tokens" : "")

@@ -146,6 +146,12 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
   page.fact("Cost", fmt::format("{} GPU-hours, {}", number(r.gpu_hours), r.usd ? usd(*r.usd) : "no price known"));
   page.fact("Run", fmt::format("{} engine steps in {}{}", n(r.steps), duration(r.wall_s),
                                r.digest.empty() ? "" : "; digest " + r.digest));
+  if (r.ttft_parts)
+    page.fact(
+        "Mean TTFT",
+        fmt::format("{} in the queue, {} from the first step to the first token; client, ingress and response are not "
+                    "in it",
+                    milliseconds(r.ttft_parts->queue_ms), milliseconds(r.ttft_parts->schedule_to_first_token_ms)));
   page.space();
   add_latencies(r, page);
   add_groups("class", r.classes, page);

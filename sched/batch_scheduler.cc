@@ -14,8 +14,8 @@ BatchScheduler::BatchScheduler(const SchedulerLimits& limits)
   MUSTER_CHECK(limits.prefill_tokens_while_decoding >= 0, "prefill_tokens_while_decoding {}",
                limits.prefill_tokens_while_decoding);
   MUSTER_CHECK(limits.steps_in_flight_max >= 1, "steps_in_flight_max {}", limits.steps_in_flight_max);
-  piece_tokens_max_ = limits.long_prefill_token_threshold > 0 ? limits.long_prefill_token_threshold
-                                                              : limits.max_num_batched_tokens;
+  piece_tokens_max_ =
+      limits.long_prefill_token_threshold > 0 ? limits.long_prefill_token_threshold : limits.max_num_batched_tokens;
 }
 
 bool BatchScheduler::add(Instant, const NewSequence& sequence) {
@@ -174,7 +174,7 @@ bool BatchScheduler::admit_first(std::int64_t tokens, StepPlan& plan) {
 }
 
 void BatchScheduler::finish_step(Instant, const StepPlan& plan, std::span<const RequestId> stopped,
-                                std::vector<RequestId>& finished) {
+                                 std::vector<RequestId>& finished) {
   MUSTER_CHECK(steps_in_flight() > 0 && plan.step == steps_finished_ + 1, "step {} is back; the oldest out is {} of {}",
                plan.step, steps_finished_ + 1, steps_in_flight());
   steps_finished_ = plan.step;
@@ -279,7 +279,7 @@ std::int64_t BatchScheduler::steps_alike(const StepPlan& plan) const {
 }
 
 void BatchScheduler::finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
-                                 std::vector<RequestId>& finished) {
+                                  std::vector<RequestId>& finished) {
   if (steps == 1) return finish_step(now, plan, {}, finished);
   MUSTER_CHECK(steps > 1 && is_whole_batch_decoding(plan), "no jump of {} steps from step {}", steps, plan.step);
   steps_scheduled_ += static_cast<std::uint64_t>(steps) - 1;

@@ -146,10 +146,7 @@ TEST(Sglang, OnAShortageThoseWithTheFewestEmittedTokensAreRetracted) {
 }
 
 TEST(Sglang, WhenNothingRunsWhoeverFitsStarts) {
-  Script(with_blocks(4), SchedulerKind::kSglang)
-      .arrive(1, {.prompt = 32, .max_tokens = 32})
-      .schedules("1:32p*")
-      .done();
+  Script(with_blocks(4), SchedulerKind::kSglang).arrive(1, {.prompt = 32, .max_tokens = 32}).schedules("1:32p*").done();
 }
 
 // ---- TensorRT-LLM.

@@ -29,8 +29,8 @@ class LlamaCppScheduler final : public BatchScheduler {
  public:
   explicit LlamaCppScheduler(const SchedulerLimits& limits)
       : BatchScheduler(with_a_block_each(limits)),
-        slot_blocks_(std::min(pool_.total() / limits_.max_num_seqs,
-                              KvBlockPool::kMaxSequenceTokens / pool_.block_tokens())) {
+        slot_blocks_(
+            std::min(pool_.total() / limits_.max_num_seqs, KvBlockPool::kMaxSequenceTokens / pool_.block_tokens())) {
     ignore_long_prefill_threshold();
   }
   std::string_view name() const override { return "llama.cpp"; }

@@ -29,7 +29,9 @@ const Entry& entry(SchedulerKind kind) {
 
 }  // namespace
 
-std::string_view name(SchedulerKind kind) { return entry(kind).name; }
+std::string_view name(SchedulerKind kind) {
+  return entry(kind).name;
+}
 
 std::optional<SchedulerKind> parse_scheduler(std::string_view text) {
   for (const Entry& e : kEntries) {

@@ -184,7 +184,7 @@ class Pair {
   std::unique_ptr<Scheduler> fast_;
   std::unique_ptr<ReferenceScheduler> slow_;
   std::deque<Plans> out_;
-  std::set<std::uint32_t> ids_;                    // in the schedulers
+  std::set<std::uint32_t> ids_;                     // in the schedulers
   std::map<std::uint32_t, std::uint32_t> slot_of_;  // of those that ran
   std::int64_t in_flight_victims_ = 0;
 };
@@ -246,9 +246,9 @@ TEST(VllmProperty, SchedulesWhatTheReferenceSchedules) {
 }
 
 struct Jumps {
-  std::int64_t jumps = 0, steps = 0;       // with n > 1
-  std::int64_t while_waiting = 0;          // of the jumps: somebody waited
-  std::int64_t ended_by_shortage = 0;      // of the jumps: the next step preempted
+  std::int64_t jumps = 0, steps = 0;   // with n > 1
+  std::int64_t while_waiting = 0;      // of the jumps: somebody waited
+  std::int64_t ended_by_shortage = 0;  // of the jumps: the next step preempted
 };
 
 void run_jump(std::uint64_t seed, Jumps& seen) {

@@ -16,7 +16,9 @@ SchedulerLimits limits() {
   return limits;
 }
 
-TEST(Vllm, AnEmptySchedulerHasNothingToRun) { Script(limits()).at(0).schedules("").has(0, 0).holds(0).knows_no(7); }
+TEST(Vllm, AnEmptySchedulerHasNothingToRun) {
+  Script(limits()).at(0).schedules("").has(0, 0).holds(0).knows_no(7);
+}
 
 TEST(Vllm, ARequestRunsFromArrivalToItsLastToken) {
   Script(limits())

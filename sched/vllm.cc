@@ -44,6 +44,8 @@ class VllmScheduler final : public BatchScheduler {
 
 }  // namespace
 
-std::unique_ptr<Scheduler> make_vllm(const SchedulerLimits& limits) { return std::make_unique<VllmScheduler>(limits); }
+std::unique_ptr<Scheduler> make_vllm(const SchedulerLimits& limits) {
+  return std::make_unique<VllmScheduler>(limits);
+}
 
 }  // namespace muster::sched

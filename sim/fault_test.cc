@@ -121,7 +121,8 @@ TEST(Faults, WithTheWholeFleetGoneForGoodRequestsAreReportedNotCompleted) {
   EXPECT_EQ(o.requests_log[4].last_token, Instant::max());
 }
 
-// Once, the sampler ran on for ever here: users who wait for an answer send nothing, so the trace never came to its end.
+// Once, the sampler ran on for ever here: users who wait for an answer send nothing, so the trace never came to its
+// end.
 TEST(Faults, AClosedLoopEndsWhenTheWholeFleetIsGone) {
   const LinearTimer timer(10ms);
   const auto t = steady(100, 0ms, 5);

@@ -1,5 +1,4 @@
 // Runs small enough to be added up by hand, and what must hold of every run.
-#include "muster/sim/prefill_budget.h"
 #include "muster/sim/simulation.h"
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 
 #include <string>
 
+#include "muster/sim/prefill_budget.h"
 #include "test_support.h"
 
 namespace muster::sim {

@@ -210,6 +210,26 @@
           tooltip: tooltip(atTime, (i) => three(i.parsed.y) + ' ready replicas') }),
       };
     },
+    // Predicted against measured, both on logarithmic axes, one colour a group.
+    scatter(run) {
+      const groups = Object.keys(run.points).sort();
+      const palette = ['--blue', '--orange', '--green', '--violet', '--red', '--muted'].map((n, i) => css(n) || ['#2b6cb0', '#c05621', '#2f855a', '#6b46c1', '#c53030', '#718096'][i]);
+      const all = groups.flatMap((g) => run.points[g]).flat().filter((x) => x > 0);
+      const low = Math.min(...all) / 1.2, high = Math.max(...all) * 1.2;
+      const guide = (factor, dash) => ({ type: 'line', label: '', data: [{ x: low, y: low * factor }, { x: high, y: high * factor }], borderColor: css('--muted'), borderWidth: 1, borderDash: dash, pointRadius: 0 });
+      return {
+        type: 'scatter',
+        data: { datasets: groups.map((g, i) => ({ label: g, data: run.points[g].map((p) => ({ x: p[0], y: p[1] })), backgroundColor: palette[i % palette.length] + '99', pointRadius: 2 })).concat([guide(1, []), guide(1.2, [5, 4]), guide(0.8, [5, 4])]) },
+        options: {
+          animation: false, maintainAspectRatio: false,
+          scales: {
+            x: { type: 'logarithmic', min: low, max: high, title: { display: true, text: 'measured' } },
+            y: { type: 'logarithmic', min: low, max: high, title: { display: true, text: 'predicted' } },
+          },
+          plugins: { legend: { labels: { filter: (item) => item.text !== '' } }, tooltip: { callbacks: { label: (c) => c.dataset.label + ': measured ' + three(c.parsed.x) + ', predicted ' + three(c.parsed.y) } } },
+        },
+      };
+    },
     cdf(run) {
       const names = [['queue_wait', 'queue wait', '--c2', [2, 3]], ['ttft', 'TTFT', '--c5', [7, 3]], ['tpot', 'TPOT', '--c4', [3, 2, 8, 2]], ['e2e', 'E2E', '--c1', []]];
       const shown = names.filter((n) => run.cdf[n[0]] && run.cdf[n[0]].length);

@@ -83,4 +83,15 @@ expect 2 "file" size "$work/fine.yaml" --out "$work/readonly/file/below" --seeds
 sed 's/h100-sxm/l4/; s/llama-3.1-8b/llama-3.1-405b/' "$work/fine.yaml" >"$work/nofit.yaml"
 expect 1 "fits none of l4" size "$work/nofit.yaml" --out "$work/out" --seeds 2
 
+
+# Measured rows, logs and tables.
+printf 'model_key,gpu_key,tpot_ms\nqwen3-32b,h100-sxm,ten\n' >"$work/rows.csv"
+expect 2 "rows.csv:2" validate --measured "$work/rows.csv"
+printf 'model_key,isl\nqwen3-32b,1\n' >"$work/rows.csv"
+expect 2 "gpu_key" validate --measured "$work/rows.csv"
+printf 'nothing of interest\n' >"$work/other.log"
+expect 2 "GPU KV cache size" calibrate --startup-log "$work/other.log"
+expect 2 "startup-log" calibrate
+expect 2 "dense.csv" predict --model llama-3.1-8b --gpu rtx4090 --tp 1 --max-model-len 4096 --concurrency 2 --layer-tables "$work/none"
+
 finish

@@ -38,4 +38,14 @@ expect 0 "Added" catalog add "$work/my-model.json"
 expect 0 "tp" plan --model my-model --gpu l4
 expect 0 "tp" plan --model "$work/my-model.json" --gpu l4
 
+
+# Measured rows and start-up logs.
+printf 'engine,engine_version,model_key,gpu_key,precision,mode,load_kind,tp,isl,osl,concurrency_or_batch,tpot_ms\nvLLM,0.12.0,qwen3-32b,h100-sxm,bf16,agg,concurrency,2,1024,1024,8,15.9\nvLLM,0.12.0,bert,h100-sxm,bf16,agg,concurrency,2,1024,1024,8,15.9\n' >"$work/rows.csv"
+expect 0 "1 of 2 rows" validate --measured "$work/rows.csv" --out "$work/validate"
+expect 0 '"expressible": 1' validate --measured "$work/rows.csv" --json
+[ -s "$work/validate/validate.html" ] && [ -s "$work/validate/rows.csv" ] || complain "validate --out wrote no page"
+printf 'Model loading took 14.99 GiB memory and 3 seconds\nGPU KV cache size: 476,016 tokens\n' >"$work/start.log"
+expect 0 "29,751" calibrate --startup-log "$work/start.log" --model llama-3.1-8b --gpu h100-sxm --out "$work/calibration"
+grep -q "kv_blocks: 29751" "$work/calibration/calibration.yaml" || complain "calibrate wrote no blocks"
+
 finish

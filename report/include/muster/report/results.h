@@ -28,10 +28,20 @@ struct GroupMetrics {
   double slo_attainment = 0;  // share of the requests that met every target of their class
 };
 
+// Mean TTFT by where the time goes. What the run does not model (the client's and the server's side of the network, the
+// way of the first token back) has no figure: a measurement at the client contains it.
+struct TtftParts {
+  std::optional<double> client_ms, ingress_ms;
+  double queue_ms = 0;  // arrival at the engine to the first step that computes something of the prompt
+  double schedule_to_first_token_ms = 0;  // from there to the end of the step that samples the first token
+  std::optional<double> response_ms;
+};
+
 struct RunMetrics {
   std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
   double duration_s = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
+  std::optional<TtftParts> ttft_parts;
   double output_tok_s = 0, total_tok_s = 0, output_tok_s_per_gpu = 0;
   double slo_attainment = 0, goodput_rps = 0;
   double gpu_hours = 0;
@@ -45,9 +55,9 @@ struct RunMetrics {
 
 // What to plot of a run.
 struct ReplicaSeries {
-  std::string name;                  // "a/0"
-  std::vector<double> batch;         // running sequences at each sample
-  std::vector<double> kv_share;      // KV blocks used / total
+  std::string name;              // "a/0"
+  std::vector<double> batch;     // running sequences at each sample
+  std::vector<double> kv_share;  // KV blocks used / total
 };
 struct RunPlots {
   double interval_s = 0;
@@ -104,22 +114,22 @@ struct PriceQuote {
   std::optional<double> usd_per_gpu_h;
   std::string provider, source, date;  // empty without a price
 };
-struct PercentileSpeed {  // one replica when every request is as long as this percentile
-  std::string percentile;            // "p50"
+struct PercentileSpeed {   // one replica when every request is as long as this percentile
+  std::string percentile;  // "p50"
   double context_tokens = 0, input_tokens = 0, output_tokens = 0;
   double concurrency = 0, output_tok_s = 0, tpot_ms = 0;
 };
 struct SizeStep {  // one fleet size that was tried
   int replicas = 0;
   int seeds = 0, seeds_meeting = 0;
-  double p95_latency_ms = 0;    // of Size::sizing_target, mean over the seeds
-  double half_width_ms = 0;          // 95 % confidence
+  double p95_latency_ms = 0;  // of Size::sizing_target, mean over the seeds
+  double half_width_ms = 0;   // 95 % confidence
   double slo_attainment = 0;
 };
 struct Slo {
-  std::string name;                  // "<queue_wait|ttft|tpot|e2e>_<mean|p50|p90|p95|p99|max>_ms"
+  std::string name;  // "<queue_wait|ttft|tpot|e2e>_<mean|p50|p90|p95|p99|max>_ms"
   double target_ms = 0;
-  std::optional<double> measured_ms; // at the final size
+  std::optional<double> measured_ms;  // at the final size
 };
 struct Relaxation {
   std::string change, effect;
@@ -131,30 +141,30 @@ struct Phase {
 
 struct Size {
   std::string fleet, model, engine;
-  int replicas = 0;                  // for the SLO at peak, with headroom, without standby
-  int replicas_for_slo = 0;          // the smallest N that meets the SLO at peak
+  int replicas = 0;          // for the SLO at peak, with headroom, without standby
+  int replicas_for_slo = 0;  // the smallest N that meets the SLO at peak
   int standby = 0, gpus = 0;
   std::vector<std::string> zones;
   std::vector<int> replicas_per_zone;
   Candidate layout;
-  double headroom = 0;               // replicas above replicas_for_slo, as a share of it
-  double peak_rate_rps = 0;          // that the fleet was sized for
+  double headroom = 0;       // replicas above replicas_for_slo, as a share of it
+  double peak_rate_rps = 0;  // that the fleet was sized for
   std::optional<double> usd_h, usd_per_mtok;
   PriceQuote price;
   std::string binding;
   std::vector<Relaxation> relax;
-  int replicas_at_95 = 0;            // with which 95 % of the seeds meet the SLO
-  std::vector<Slo> slos;             // measured at the final size
+  int replicas_at_95 = 0;     // with which 95 % of the seeds meet the SLO
+  std::vector<Slo> slos;      // measured at the final size
   std::string sizing_target;  // name of the target that a smaller fleet misses by most: it decides the size
   std::vector<SizeStep> steps;
-  RunMetrics at_n, at_n_minus_1;     // at the peak, with replicas_for_slo and with one fewer; without requests: not run
-  RunMetrics zone_loss;              // the final fleet, one zone lost at the peak
+  RunMetrics at_n, at_n_minus_1;  // at the peak, with replicas_for_slo and with one fewer; without requests: not run
+  RunMetrics zone_loss;           // the final fleet, one zone lost at the peak
   bool zone_loss_meets_slo = false;
   Traffic traffic;
   std::vector<PercentileSpeed> speeds;
-  std::vector<Candidate> considered; // fitting and rejected
-  std::string paragraph;             // the answer as an engineer would say it
-  RunPlots plots;                    // of the run at the final size
+  std::vector<Candidate> considered;  // fitting and rejected
+  std::string paragraph;              // the answer as an engineer would say it
+  RunPlots plots;                     // of the run at the final size
   RunPlots zone_loss_plots;
   std::string fleet_file;
   std::vector<Phase> phases;
