@@ -24,7 +24,10 @@ classes:
   - {name: interactive, rank: 0, slo: {queue_wait_p95_ms: 500, ttft_p95_ms: 2000, tpot_p95_ms: 60}}
   - {name: batch, rank: 10, preemptible: true, deadline_s: 86400, floor: 0.05}
 tenants:
-  - {name: search, class: interactive, weight: 2, quota: {tokens_per_min: {guarantee: 200k, nominal: 400k, ceiling: 1M}, concurrent: 64}}
+  - name: search
+    class: interactive
+    weight: 2
+    quota: {tokens_per_min: {guarantee: 200k, nominal: 400k, ceiling: 1M}, concurrent: 64}
   - {name: etl, class: batch}
 routing: {policy: least-work, prefix_affinity: true, zone_affinity: prefer}
 faults:

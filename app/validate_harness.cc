@@ -138,7 +138,7 @@ void harness_of_source(const MeasuredRow& row, const model::ModelSpec& model, co
     return;
   }
   if (contains(row.source, "silicon_sample")) {
-    c.shortest = 0.9;  // not recorded; see reference/planning.md 6.4
+    c.shortest = 0.9;  // the source does not record how lengths were drawn
     c.longest = 1.1;
     c.ttft_scored = c.engine.engine == "vllm" && model.key == "qwen3-32b";
     // sglang.bench_serving with equal lengths: all users' prompts come together in every wave.

@@ -193,7 +193,8 @@ std::string why_context_does_not_fit(const Deployment& d, const MemoryVerdict& v
 Bytes visible_memory(const hardware::Gpu& gpu) {
   if (gpu.vendor != "nvidia" || gpu.is_slice) return gpu.memory;
   // The driver keeps about 0.46 GiB: an H100 SXM reports 79.65 GiB and offers 79.19, an RTX 4090 23.99 and 23.52
-  // (vllm_startup_h100.csv; LLMServingSim's run metadata). Marketing figures read as GiB are 1 % or more higher still.
+  // (start-ups logged in llm-d-planner; LLMServingSim's run metadata). Marketing figures read as GiB are 1 % or more
+  // higher still.
   constexpr double kReservedGib = 0.46;
   if (gpu.memory_basis.starts_with("reported by the driver")) return gpu.memory - Bytes(bytes_of_gib(kReservedGib));
   if (gpu.memory_basis.starts_with("marketing"))
