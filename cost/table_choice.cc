@@ -1,8 +1,7 @@
 #include "table_choice.h"
 
 #include <array>
-#include <mutex>
-#include <optional>
+#include <utility>
 
 #include "muster/core/check.h"
 #include "muster_cost_data.h"
@@ -12,32 +11,31 @@ namespace {
 
 constexpr std::size_t kTablesMax = 32;
 
-// A cache of the built-in tables, each parsed on first use and never changed afterwards: parsing takes milliseconds,
-// and a planner asks for the same table thousands of times.
-struct Cache {
-  struct Entry {
-    std::once_flag once;
-    std::optional<OperatorTable> table;
-  };
-  std::array<Entry, kTablesMax> entries;
-};
+// The built-in table in place `index` of the embedded files: a constant, parsed on first use, as parsing takes
+// milliseconds and a planner asks for the same table thousands of times.
+template <std::size_t index>
+const OperatorTable& built_in() {
+  static const OperatorTable table = [] {
+    const embedded::File& file = embedded_files()[index];
+    auto parsed = parse_operator_table(file.content, std::string(file.name));
+    MUSTER_CHECK(parsed, "{}", parsed.error().message);
+    return *std::move(parsed);
+  }();
+  return table;
+}
+
+template <std::size_t... index>
+const OperatorTable& built_in_at(std::size_t wanted, std::index_sequence<index...>) {
+  constexpr std::array<const OperatorTable& (*)(), sizeof...(index)> kTables = {built_in<index>...};
+  return kTables[wanted]();
+}
 
 const OperatorTable* built_in_table(const std::string& gpu, const std::string& engine) {
-  static Cache cache;
   const std::string name = "data/operators/" + gpu + "__" + engine + ".table";
-  std::size_t index = 0;
-  for (const embedded::File& file : embedded_files()) {
-    if (!file.name.starts_with("data/operators/")) continue;
-    MUSTER_CHECK(index < kTablesMax, "more than {} operator tables are built in", kTablesMax);
-    Cache::Entry& entry = cache.entries[index++];
-    if (file.name != name) continue;
-    std::call_once(entry.once, [&] {
-      auto table = parse_operator_table(file.content, name);
-      MUSTER_CHECK(table, "{}", table.error().message);
-      entry.table = *std::move(table);
-    });
-    return &*entry.table;
-  }
+  const auto files = embedded_files();
+  MUSTER_CHECK(files.size() <= kTablesMax, "more than {} files are built in", kTablesMax);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (files[i].name == name) return &built_in_at(i, std::make_index_sequence<kTablesMax>());
   return nullptr;
 }
 
