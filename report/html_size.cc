@@ -53,7 +53,7 @@ std::string fleet_section(const Size& s) {
       "At the peak",
       confidence_statement(s) +
           (slo ? fmt::format(" confidence ({} at most {})", slo_label(slo->name), milliseconds(slo->target_ms)) : ""));
-  facts.add("Headroom", fmt::format("{} of the capacity is spare at peak for bursts and rolling deploys: {} replicas",
+  facts.add("Headroom", fmt::format("{} of the capacity is above the need for bursts and rolling deploys: {} replicas",
                                     percent(s.headroom), s.replicas));
   facts.add("Standby", s.standby == 0 ? "none" : fmt::format("{} replicas, loaded and idle", s.standby));
   std::string html = grid(card(facts.print()) + card(zones_table(s)));
@@ -173,7 +173,7 @@ std::vector<Tile> size_tiles(const Size& s) {
     list.push_back({"Zone lost at peak", s.zone_loss_meets_slo ? "in SLO" : "misses SLO",
                     fmt::format("{} of the requests in SLO", percent(s.zone_loss.slo_attainment)),
                     s.zone_loss_meets_slo ? "good" : "bad"});
-  list.push_back({"Headroom", percent(s.headroom), "spare at peak"});
+  list.push_back({"Headroom", percent(s.headroom), "above the need"});
   return list;
 }
 
