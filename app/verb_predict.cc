@@ -82,6 +82,9 @@ Result<int> run(const Options& options, const Console& console) {
   if (question.precisions.empty()) question.precisions = {resolved->model.default_dtype};
   if (question.dp > 1)
     return fail("--dp {}: predict is about one replica; simulate a fleet file for several", question.dp);
+  // A pinned degree stands for the layout: --tp 2 is two GPUs, not the best layout with TP 2 in it.
+  if (question.tp && !question.pp) question.pp = 1;
+  if (question.pp && !question.tp) question.tp = 1;
   question.input_tokens = options.isl;
   question.output_tokens = options.osl;
   question.concurrency = options.concurrency;
