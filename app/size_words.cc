@@ -37,6 +37,13 @@ std::string layout_words(const report::Candidate& layout) {
   return text;
 }
 
+// "on one l40s", "as TP 2 on 2 h100-sxm of one node", "as TP 8 x PP 2 on 16 h100-sxm".
+std::string device_words(const report::Candidate& layout) {
+  if (layout.gpus == 1) return fmt::format("on one {}", layout.gpu);
+  return fmt::format("as {} on {} {}{}", layout_words(layout), layout.gpus, layout.gpu,
+                     layout.gpus <= 8 ? " of one node" : "");
+}
+
 }  // namespace
 
 std::string binding_of(const SizeFile& file, const LayoutTrials& trials, const report::Candidate& layout, int needed,
@@ -93,11 +100,14 @@ std::string paragraph(const report::Size& size, const SizeFile& file) {
   for (std::size_t z = 0; z < size.zones.size(); ++z)
     per_zone.push_back(fmt::format("{} in {}", size.replicas_per_zone[z], size.zones[z]));
   std::string text = fmt::format(
-      "{} in {} at a p95 context of {} tokens runs as {} on {} {} of one node per replica. A replica "
-      "makes {} output tok/s when every request is of median length and {} at the p95 context. ",
-      size.model, size.layout.precision, thousands(size.traffic.context.p95), layout_words(size.layout),
-      size.layout.gpus, size.layout.gpu, thousands(median.output_tok_s), thousands(tail.output_tok_s));
-  text += fmt::format("{} replicas meet the SLO at the peak of {:.1f} requests/s", size.replicas_for_slo,
+      "{} in {} at a p95 context of {} tokens runs {} per replica. A replica makes {} output tok/s when every request "
+      "is "
+      "of median length and {} at the p95 context. ",
+      size.model, size.layout.precision, thousands(size.traffic.context.p95), device_words(size.layout),
+      thousands(median.output_tok_s), thousands(tail.output_tok_s));
+  text += fmt::format("{} the SLO at the peak of {:.1f} requests/s",
+                      size.replicas_for_slo == 1 ? std::string("1 replica meets")
+                                                 : fmt::format("{} replicas meet", size.replicas_for_slo),
                       size.peak_rate_rps);
   if (size.replicas_at_95 > size.replicas_for_slo)
     text += fmt::format(" ({} with 95 % confidence)", size.replicas_at_95);
