@@ -72,6 +72,7 @@ void add_plan(CLI::App& root, Selected& selected) {
       ->capture_default_str();
   verb->add_flag("--explain", options->explain,
                  "Verdict and reason, in numbers, for TP, PP, DP, batch, FP32, FP8, INT4, MIG, memory");
+  accept_threads(*verb);
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
 }

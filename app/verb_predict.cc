@@ -170,6 +170,7 @@ void add_predict(CLI::App& root, Selected& selected) {
   verb->add_option("--layer-tables", options->layer_tables,
                    "Step times from measured layers: the common beginning of the files (docs/formats/layer-tables.md)");
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
+  accept_threads(*verb);
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
 }

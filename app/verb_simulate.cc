@@ -126,6 +126,7 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
   verb->add_flag("--step-by-step", options->step_by_step, "Never jump over alike decode steps: slow, same digest");
+  accept_threads(*verb);
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
 }

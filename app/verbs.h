@@ -26,6 +26,14 @@ struct Selected {
   Run run;
 };
 
+// --threads on the verbs whose work is one short calculation or one simulation, which runs on one thread: accepted, so
+// that a script can give it to every verb.
+inline void accept_threads(CLI::App& verb) {
+  verb.add_option_function<int>(
+          "--threads", [](int) {}, "Accepted on every verb; this one works on one thread")
+      ->check(CLI::Range(1, 1024));
+}
+
 void add_plan(CLI::App& root, Selected& selected);
 void add_predict(CLI::App& root, Selected& selected);
 void add_validate(CLI::App& root, Selected& selected);

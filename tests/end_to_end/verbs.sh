@@ -23,7 +23,7 @@ expect 0 "tp" plan --model llama-3.1-70b --gpu h100-sxm --explain
 expect 0 '"candidates"' plan --model llama-3.1-70b --gpu h100-sxm --precision fp8 --json
 expect 1 "70" plan --model llama-3.1-70b --gpu l4 --gpus 1 --precision bf16
 expect 0 "TPOT" predict --model llama-3.1-8b --gpu h100-sxm --tp 1 --isl 512 --osl 128 --concurrency 16
-expect 0 'tp2 fp8 on 2' predict --model llama-3.1-70b --gpu h100-sxm --precision fp8 --tp 2 --concurrency 4 --isl 64 --osl 8
+expect 0 'tp2 fp8 on 2' predict --threads 2 --model llama-3.1-70b --gpu h100-sxm --precision fp8 --tp 2 --concurrency 4 --isl 64 --osl 8
 expect 0 '"ttft_ms"' predict --model llama-3.1-8b --gpu h100-sxm --tp 1 --isl 512 --osl 128 --rate 2 --json
 
 for what in models gpus nodes mig prices engines; do expect 0 "" catalog list $what; done
