@@ -194,7 +194,7 @@ struct Sampled {  // (value, weight)
 double middle_throughput(const sim::Outcome& o) {
   std::vector<std::pair<Instant, std::int64_t>> done;
   for (const sim::RequestRecord& r : o.requests_log)
-    if (!r.rejected && r.last_token != Instant::max()) done.emplace_back(r.last_token, r.output_tokens);
+    if (!r.rejected() && r.last_token != Instant::max()) done.emplace_back(r.last_token, r.output_tokens);
   std::ranges::sort(done);
   const std::size_t from = done.size() / 5, to = done.size() - done.size() / 5;
   if (to <= from + 1) return 0;
@@ -233,7 +233,7 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
   Sampled ttft, tpot, wait;
   double tokens = 0, busy_ms = 0;
   for (const sim::RequestRecord& r : o.requests_log) {
-    if (r.rejected || r.last_token == Instant::max()) continue;
+    if (r.rejected() || r.last_token == Instant::max()) continue;
     const double w = weight(t, r.id.value);
     ttft.items.emplace_back(to_ms(r.first_token - r.arrival), w);
     wait.items.emplace_back(to_ms(r.first_scheduled - r.arrival), w);

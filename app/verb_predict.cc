@@ -64,7 +64,7 @@ PoolSpec pool_spec(const Options& options, const planner::Question& question, co
 std::optional<report::TtftParts> ttft_parts(const sim::Outcome& outcome, std::uint64_t warm_up) {
   Moments queue, first;
   for (const sim::RequestRecord& r : outcome.requests_log) {
-    if (r.id.value < warm_up || r.rejected || r.first_token == Instant::max()) continue;
+    if (r.id.value < warm_up || r.rejected() || r.first_token == Instant::max()) continue;
     queue.add(to_ms(r.first_scheduled - r.arrival));
     first.add(to_ms(r.first_token - r.first_scheduled));
   }

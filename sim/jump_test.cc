@@ -110,13 +110,15 @@ void expect_same(const Outcome& jumping, const Outcome& stepping) {
   for (std::size_t i = 0; i < jumping.requests_log.size(); ++i) {
     const RequestRecord& a = jumping.requests_log[i];
     const RequestRecord& b = stepping.requests_log[i];
-    ASSERT_EQ(std::tie(a.arrival, a.first_scheduled, a.first_token, a.last_token, a.replica, a.preemptions, a.rejected),
-              std::tie(b.arrival, b.first_scheduled, b.first_token, b.last_token, b.replica, b.preemptions, b.rejected))
+    ASSERT_EQ(std::tie(a.arrival, a.first_scheduled, a.first_token, a.last_token, a.replica, a.preemptions, a.end),
+              std::tie(b.arrival, b.first_scheduled, b.first_token, b.last_token, b.replica, b.preemptions, b.end))
         << "request " << i;
   }
   EXPECT_EQ(jumping.digest, stepping.digest);
   EXPECT_EQ(jumping.steps, stepping.steps);
   EXPECT_EQ(jumping.gpu_seconds, stepping.gpu_seconds);
+  EXPECT_EQ(jumping.occupied_seconds, stepping.occupied_seconds);
+  EXPECT_EQ(jumping.stage_busy_seconds, stepping.stage_busy_seconds);
   EXPECT_EQ(jumping.all.attained, stepping.all.attained);
   EXPECT_EQ(jumping.samples.size(), stepping.samples.size());
   EXPECT_TRUE(std::equal(jumping.samples.begin(), jumping.samples.end(), stepping.samples.begin(),
@@ -129,8 +131,8 @@ void expect_sound(const Scenario& s, const Outcome& o) {
   for (const RequestRecord& r : o.requests_log) {
     const bool ended = r.last_token != Instant::max();
     completed += ended;
-    rejected += r.rejected;
-    EXPECT_FALSE(ended && r.rejected);
+    rejected += r.rejected();
+    EXPECT_FALSE(ended && r.rejected());
     if (ended) {
       output_tokens += static_cast<std::uint64_t>(r.output_tokens);
       EXPECT_LE(r.arrival, r.first_scheduled);

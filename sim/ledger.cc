@@ -26,6 +26,7 @@ void Ledger::reject(RequestId id) {
   e.stage = Stage::kRejected;
   ++rejected_;
   if (counts(id)) ++classes_[class_of(id)].rejected;
+  if (scenario_.observer != nullptr) scenario_.observer->on_answered(record(id));
 }
 
 void Ledger::dispatch(RequestId id, std::uint32_t replica) {
@@ -56,6 +57,7 @@ void Ledger::complete(RequestId id, Instant now) {
   last_completion_ = now;
   input_tokens_ += static_cast<std::uint64_t>(r.input_tokens);
   output_tokens_ += static_cast<std::uint64_t>(r.output_tokens);
+  if (scenario_.observer != nullptr) scenario_.observer->on_answered(record(id));
   if (!counts(id)) return;
 
   ClassOutcome& c = classes_[class_of(id)];
@@ -105,8 +107,11 @@ RequestRecord Ledger::record(RequestId id) const {
           .output_tokens = r.output_tokens,
           .replica = e.replica,
           .request_class = static_cast<std::uint16_t>(class_of(id)),
+          .tenant = r.tenant,
           .preemptions = e.preemptions,
-          .rejected = e.stage == Stage::kRejected};
+          .end = e.stage == Stage::kCompleted  ? RequestRecord::End::kCompleted
+                 : e.stage == Stage::kRejected ? RequestRecord::End::kRejected
+                                               : RequestRecord::End::kNone};
 }
 
 void Ledger::close(Outcome& outcome) const {

@@ -6,16 +6,20 @@
 
 namespace muster::sim {
 
-Replica::Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger,
-                 bool step_by_step)
-    : kind_(kind),
+Replica::Replica(std::uint32_t index, sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock,
+                 Ledger& ledger, bool step_by_step, Observer* observer)
+    : index_(index),
+      kind_(kind),
       limits_(limits),
       clock_(clock),
       ledger_(ledger),
       step_by_step_(step_by_step),
+      observer_(observer),
       flights_(static_cast<std::size_t>(clock.stages())),
       stage_free_(flights_.size(), Instant::min()),
-      stage_times_(flights_.size()) {
+      stage_times_(flights_.size()),
+      stage_busy_(flights_.size()) {
+  for (Flight& flight : flights_) flight.stages.resize(flights_.size());
   limits_.steps_in_flight_max = clock.stages();
   scheduler_ = sched::make_scheduler(kind_, limits_);
 }
@@ -41,7 +45,7 @@ void Replica::finish_due(Instant now, std::vector<RequestId>& finished) {
     first_ = (first_ + 1) % flights_.size();
     --in_flight_;
     may_start_ = true;
-    account_end(now, flight.plan, flight.steps);
+    account_end(now, flight, flight.steps);
     if (flight.steps == 1)
       scheduler_->finish_step(now, flight.plan, {}, finished);
     else
@@ -74,8 +78,10 @@ void Replica::enter(Instant now, Flight& flight) {
   flight.steps = 1;
   Instant ready = now;
   for (std::size_t stage = 0; stage < stage_free_.size(); ++stage) {
-    ready = std::max(ready, stage_free_[stage]) + stage_times_[stage];
+    const Instant begin = std::max(ready, stage_free_[stage]);
+    ready = begin + stage_times_[stage];
     stage_free_[stage] = ready;
+    flight.stages[stage] = {begin, ready};
   }
   flight.done = ready;
   ++in_flight_;
@@ -92,7 +98,7 @@ void Replica::settle(Instant now) {
   const Instant boundary = flight.begin + run.time;
   const std::int64_t left = flight.steps - run.steps;
   const Instant end = flight.done;
-  account_end(boundary, flight.plan, run.steps);
+  account_end(boundary, flight, run.steps);
   std::vector<RequestId> nobody;
   scheduler_->finish_steps(boundary, flight.plan, run.steps, nobody);
   MUSTER_CHECK(nobody.empty(), "request {} ended in the middle of a jump", nobody.front().value);
@@ -132,14 +138,42 @@ void Replica::account_start(Instant now, const sched::StepPlan& plan) {
     if (!piece.decode) ledger_.scheduled(piece.id, now);
 }
 
-void Replica::account_end(Instant now, const sched::StepPlan& plan, std::int64_t steps) {
+void Replica::account_end(Instant now, const Flight& flight, std::int64_t steps) {
   steps_ += static_cast<std::uint64_t>(steps);
-  for (const sched::Piece& piece : plan.pieces) {
+  account_time(now, flight, steps);
+  for (const sched::Piece& piece : flight.plan.pieces) {
     if (piece.decode)
       ledger_.emit(piece.id, steps);
     else if (piece.samples)
       ledger_.emit_after_prefill(piece.id, now);
   }
+}
+
+void Replica::account_time(Instant now, const Flight& flight, std::int64_t steps) {
+  occupied_ += now - std::max(flight.begin, occupied_until_);
+  occupied_until_ = now;
+  const sched::StepPlan& plan = flight.plan;
+  if (steps == 1) {
+    for (std::size_t i = 0; i < stage_busy_.size(); ++i)
+      stage_busy_[i] += flight.stages[i].end - flight.stages[i].begin;
+  } else if (stage_busy_.size() == 1) {
+    stage_busy_[0] += now - flight.begin;
+  } else {
+    for (std::size_t i = 0; i < stage_busy_.size(); ++i)
+      stage_busy_[i] += clock_.decode_run_of_stage(i, plan.decode_sequences, plan.decode_kv_tokens, steps);
+  }
+  if (observer_ == nullptr) return;
+  StepRecord record{.replica = index_,
+                    .steps = steps,
+                    .begin = flight.begin,
+                    .end = now,
+                    .stages = {},
+                    .prefill_tokens = plan.prefill_tokens,
+                    .decode_sequences = plan.decode_sequences,
+                    .decode_kv_tokens = plan.decode_kv_tokens};
+  for (const sched::Piece& piece : plan.pieces) record.prefill_sequences += piece.decode ? 0 : 1;
+  if (steps == 1) record.stages = flight.stages;
+  observer_->on_steps(record);
 }
 
 }  // namespace muster::sim

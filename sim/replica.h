@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ledger.h"
@@ -22,8 +23,8 @@ namespace muster::sim {
 class Replica {
  public:
   // All references must outlive the replica. `step_by_step`: never jumps.
-  Replica(sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock, Ledger& ledger,
-          bool step_by_step);
+  Replica(std::uint32_t index, sched::SchedulerKind kind, const sched::SchedulerLimits& limits, StepClock& clock,
+          Ledger& ledger, bool step_by_step, Observer* observer);
 
   // False: it can never run here.
   bool add(Instant now, const sched::NewSequence& sequence);
@@ -41,27 +42,34 @@ class Replica {
 
   sched::SchedulerState state() const { return scheduler_->state(); }
   std::uint64_t steps() const { return steps_; }
+  // Up to the end of the last step that is done.
+  Duration occupied() const { return occupied_; }                       // with a step in flight
+  std::span<const Duration> stage_busy() const { return stage_busy_; }  // [stages]
   void check() const { scheduler_->check(); }
 
  private:
   struct Flight {
     sched::StepPlan plan;
-    Instant begin;           // enters stage 0
-    Instant done;            // leaves the last stage; of a jump: of its last step
-    std::int64_t steps = 1;  // more than 1: a jump, and the only flight
+    Instant begin;                  // enters stage 0
+    Instant done;                   // leaves the last stage; of a jump: of its last step
+    std::int64_t steps = 1;         // more than 1: a jump, and the only flight
+    std::vector<StageSpan> stages;  // [stages] of the first step
   };
   Flight& oldest() { return flights_[first_]; }
   void enter(Instant now, Flight& flight);
   void account_start(Instant now, const sched::StepPlan& plan);
-  void account_end(Instant now, const sched::StepPlan& plan, std::int64_t steps);
+  void account_end(Instant now, const Flight& flight, std::int64_t steps);
+  void account_time(Instant now, const Flight& flight, std::int64_t steps);
   // A jump becomes a single step: the one that is under way (requires settle() before).
   void stop_jump();
 
+  std::uint32_t index_;
   sched::SchedulerKind kind_;
   sched::SchedulerLimits limits_;
   StepClock& clock_;
   Ledger& ledger_;
   bool step_by_step_;
+  Observer* observer_;
   std::unique_ptr<sched::Scheduler> scheduler_;
   std::vector<Flight> flights_;  // [stages] a ring; steps end in the order in which they began
   std::size_t first_ = 0, in_flight_ = 0;
@@ -69,6 +77,9 @@ class Replica {
   std::vector<Duration> stage_times_;  // [stages] of the step that enters
   bool may_start_ = false;             // the scheduler may have a step to give once stage 0 is free
   std::uint64_t steps_ = 0;
+  Duration occupied_{0};
+  Instant occupied_until_ = Instant::min();  // accounted for
+  std::vector<Duration> stage_busy_;         // [stages]
 };
 
 }  // namespace muster::sim

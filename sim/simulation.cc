@@ -117,7 +117,8 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
       events_(scenario.replicas.size() + 3),
       is_touched_(scenario.replicas.size()) {
   for (std::size_t i = 0; i < scenario.replicas.size(); ++i)
-    replicas_.emplace_back(scenario.kind.scheduler, scenario.kind.limits, clock_, ledger_, scenario.step_by_step);
+    replicas_.emplace_back(static_cast<std::uint32_t>(i), scenario.kind.scheduler, scenario.kind.limits, clock_,
+                           ledger_, scenario.step_by_step, scenario.observer);
   if (scenario.policy.zone_affinity == policy::ZoneAffinity::kPrefer) {
     Rng rng = Rng::stream(scenario.seed, 0, "entry zones");
     for (std::size_t i = 0; i < scenario.trace->requests.size(); ++i)
@@ -188,6 +189,7 @@ void Simulation::on_replica_events() {
 
 void Simulation::on_fleet_event() {
   Lifecycle::Changes changes;
+  const std::size_t logged_before = log_.size();
   lifecycle_.advance(now_, changes, log_);
   set_event(fleet_source(), lifecycle_.next_event());
 
@@ -214,6 +216,8 @@ void Simulation::on_fleet_event() {
   for (const std::uint32_t i : changes.ready)
     fleet_.on_replica_ready(now_, ReplicaId(i), ZoneId(scenario_.replicas[i].zone), actions_);
   perform_actions();
+  if (scenario_.observer != nullptr)
+    for (std::size_t i = logged_before; i < log_.size(); ++i) scenario_.observer->on_event(log_[i]);
 }
 
 // When the next request comes; Instant::max() if none does, as far as is known now.
@@ -350,7 +354,13 @@ void Simulation::check() const {
 Outcome Simulation::close() {
   Outcome outcome;
   ledger_.close(outcome);
-  for (const Replica& replica : replicas_) outcome.steps += replica.steps();
+  outcome.stage_busy_seconds.resize(static_cast<std::size_t>(clock_.stages()));
+  for (const Replica& replica : replicas_) {
+    outcome.steps += replica.steps();
+    outcome.occupied_seconds += to_seconds(replica.occupied());
+    for (std::size_t stage = 0; stage < replica.stage_busy().size(); ++stage)
+      outcome.stage_busy_seconds[stage] += to_seconds(replica.stage_busy()[stage]);
+  }
   outcome.events = event_count_;
   if (outcome.completed > 0) {
     const Instant first = ledger_.arrival(RequestId(0));

@@ -23,7 +23,7 @@ std::string story(const RequestRecord& r) {
     return at == Instant::max() ? "-" : fmt::format("{}", to_ms(at.time_since_epoch()));
   };
   return fmt::format("{} {} {} {} r{}{}", ms(r.arrival), ms(r.first_scheduled), ms(r.first_token), ms(r.last_token),
-                     r.replica, r.rejected ? " rejected" : "");
+                     r.replica, r.rejected() ? " rejected" : "");
 }
 
 TEST(Simulation, OneRequestAddsUp) {

@@ -31,22 +31,26 @@ void StepClock::stage_times(const sched::StepPlan& plan, std::span<Duration> tim
 
 StepClock::Run StepClock::decode_run(std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps) {
   Run run{.steps = steps};
-  for (std::size_t stage = 0; stage < stages_; ++stage) {
-    std::int64_t kv = kv_tokens, left = steps, sum = 0;
-    // From knot to knot: in between, what decode_time() adds to the knot's time only grows by a constant.
-    while (left > 0) {
-      const std::int64_t offset = kv & (kKnot - 1);
-      const std::int64_t here = std::min(left, (kKnot - offset + sequences - 1) / sequences);
-      const auto [time, slope] = segment(stage, sequences, kv);
-      std::int64_t scaled = slope * offset;
-      sum += here * time;
-      for (std::int64_t i = 0; i < here; ++i, scaled += slope * sequences) sum += scaled >> kKnotBits;
-      left -= here;
-      kv += here * sequences;
-    }
-    run.time += Duration(sum);
-  }
+  for (std::size_t stage = 0; stage < stages_; ++stage)
+    run.time += decode_run_of_stage(stage, sequences, kv_tokens, steps);
   return run;
+}
+
+Duration StepClock::decode_run_of_stage(std::size_t stage, std::int64_t sequences, std::int64_t kv_tokens,
+                                        std::int64_t steps) {
+  std::int64_t kv = kv_tokens, left = steps, sum = 0;
+  // From knot to knot: in between, what decode_time() adds to the knot's time only grows by a constant.
+  while (left > 0) {
+    const std::int64_t offset = kv & (kKnot - 1);
+    const std::int64_t here = std::min(left, (kKnot - offset + sequences - 1) / sequences);
+    const auto [time, slope] = segment(stage, sequences, kv);
+    std::int64_t scaled = slope * offset;
+    sum += here * time;
+    for (std::int64_t i = 0; i < here; ++i, scaled += slope * sequences) sum += scaled >> kKnotBits;
+    left -= here;
+    kv += here * sequences;
+  }
+  return Duration(sum);
 }
 
 StepClock::Run StepClock::decode_run_within(std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps,

@@ -49,6 +49,8 @@ class StepClock {
   };
   // All of `steps`.
   Run decode_run(std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps);
+  // ... of one stage.
+  Duration decode_run_of_stage(std::size_t stage, std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps);
   // As many of them as are over after `limit`.
   Run decode_run_within(std::int64_t sequences, std::int64_t kv_tokens, std::int64_t steps, Duration limit);
 

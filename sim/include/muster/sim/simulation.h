@@ -17,6 +17,7 @@
 #include "muster/core/units.h"
 #include "muster/policy/fleet.h"
 #include "muster/sched/scheduler.h"
+#include "muster/sim/observer.h"
 #include "muster/sim/step_timer.h"
 #include "muster/workload/trace.h"
 
@@ -26,10 +27,10 @@ namespace muster::sim {
 struct ReplicaKind {
   const StepTimer* step = nullptr;  // CostStepTimer(model) for a real one
   sched::SchedulerKind scheduler = sched::SchedulerKind::kVllm;
-  sched::SchedulerLimits limits;    // steps_in_flight_max is set to the timer's stages
-  int gpus = 1;                     // of one replica
-  Duration cold_start{0};           // from the decision to the first request, weights not yet in memory
-  Duration warm_start{0};           // promotion of a standby replica
+  sched::SchedulerLimits limits;  // steps_in_flight_max is set to the timer's stages
+  int gpus = 1;                   // of one replica
+  Duration cold_start{0};         // from the decision to the first request, weights not yet in memory
+  Duration warm_start{0};         // promotion of a standby replica
 };
 
 struct ReplicaPlace {
@@ -77,20 +78,11 @@ struct Scenario {
   Duration sample_interval{0};  // of the time series; 0: none. Doubled as often as needed to stay under kSamplesMax
   bool step_by_step = false;    // never jump over alike decode steps: the slow oracle
   bool check_invariants = false;  // after every event (tests)
-  bool keep_requests = false;     // fill Outcome::requests
+  bool keep_requests = false;     // fill Outcome::requests_log
+  Observer* observer = nullptr;   // looks on
 };
 
 inline constexpr std::size_t kSamplesMax = 4096;
-
-struct RequestRecord {
-  RequestId id;                                               // index into the trace
-  Instant arrival, first_scheduled, first_token, last_token;  // Instant::max() while it has not happened
-  std::int32_t input_tokens = 0, output_tokens = 0;
-  std::uint32_t replica = 0;  // the last one that ran it
-  std::uint16_t request_class = 0;
-  std::uint16_t preemptions = 0;  // by a scheduler or by the loss of a replica
-  bool rejected = false;
-};
 
 // Of requests that arrived after the warm-up. Times in ms: queue wait = first scheduled - arrival; TTFT = first token -
 // arrival; TPOT = (last token - first token) / (output tokens - 1), of requests with more than one; E2E = last token -
@@ -110,11 +102,6 @@ struct Sample {  // at one instant
   std::vector<float> kv_share;         // [replicas], 0..1
 };
 
-struct FleetEvent {
-  Instant at;
-  std::string kind, text;
-};
-
 struct Outcome {
   std::uint64_t requests = 0, completed = 0, rejected = 0;
   std::uint64_t preempted = 0;  // how often a request lost its place on a replica: for KV blocks, or with the replica
@@ -122,6 +109,10 @@ struct Outcome {
   Duration duration{0};                               // first arrival to the last completion
   std::uint64_t steps = 0;                            // engine steps, those jumped over included
   std::uint64_t events = 0;                           // simulated events
+  // Pipelines: of the time in which a replica had at least one step in flight, the share in which each stage was busy.
+  // What is missing to 1 is bubbles. All replicas together.
+  double occupied_seconds = 0;             // replica-seconds with a step in flight
+  std::vector<double> stage_busy_seconds;  // [stages]
   double gpu_seconds = 0;  // over `duration`, of every replica that is not down: standby and starting ones too
   ClassOutcome all;        // every class together
   std::vector<ClassOutcome> classes;  // [classes]
