@@ -22,6 +22,9 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   MUSTER_CHECK(sequence.prompt_tokens >= 1 && sequence.max_tokens >= 1, "request {}: prompt_tokens {}, max_tokens {}",
                sequence.id.value, sequence.prompt_tokens, sequence.max_tokens);
   MUSTER_CHECK(table_.find(sequence.id) == kNoSlot, "request {} was added twice", sequence.id.value);
+  MUSTER_CHECK(sequence.kv_ready_tokens >= 0 && sequence.kv_ready_tokens < sequence.prompt_tokens,
+               "request {}: KV of {} tokens came along, of {}", sequence.id.value, sequence.kv_ready_tokens,
+               sequence.prompt_tokens);
   // Each compared alone first: their sum could overflow.
   if (sequence.prompt_tokens > KvBlockPool::kMaxSequenceTokens || sequence.max_tokens > KvBlockPool::kMaxSequenceTokens)
     return false;
@@ -31,6 +34,7 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   Sequence s;
   s.known = s.prompt = s.prefill_end = static_cast<std::int32_t>(sequence.prompt_tokens);
   s.end = static_cast<std::int32_t>(end);
+  s.computed = static_cast<std::int32_t>(sequence.kv_ready_tokens);
   s.id = sequence.id;
   s.order = {sequence.priority, ++arrivals_};
   s.place = Place::kWaiting;
@@ -348,7 +352,8 @@ void BatchScheduler::check_sequences() const {
     MUSTER_CHECK(table_.find(s.id) == slot, "request {} cannot be found", s.id.value);
     MUSTER_CHECK(0 <= s.computed && s.computed < s.known && s.known < s.end,
                  "request {}: {} computed, {} known, end {}", s.id.value, s.computed, s.known, s.end);
-    MUSTER_CHECK(s.computed <= s.kv.tokens, "request {}: {} computed, KV of {}", s.id.value, s.computed, s.kv.tokens);
+    MUSTER_CHECK(s.computed <= s.kv.tokens || s.place == Place::kWaiting, "{}: request {}: {} computed, KV of {}",
+                 name(), s.id.value, s.computed, s.kv.tokens);
     prompt_tokens += s.prefill_left();
     running += s.place == Place::kRunning;
     waiting += s.place == Place::kWaiting;

@@ -131,7 +131,7 @@ std::int64_t SglangScheduler::schedule_prompts(StepPlan& plan) {
     if (tokens == 0 || !admit_first(tokens, plan)) break;
     budget -= tokens;
     full_answers += answer_tokens(s);
-    if (tokens == s.known) continue;
+    if (s.computed + tokens == s.known) continue;
     cut_arrival_ = s.order.arrival;
     break;
   }

@@ -37,8 +37,8 @@ class VllmScheduler final : public BatchScheduler {
     const std::int64_t budget = schedule_running<Kind::kAll>(limits_.max_num_batched_tokens, plan);
     return plan.preempted.empty() ? admit_waiting(budget, plan) : budget;
   }
-  std::int64_t kv_tokens_at_admission(const Sequence&, std::int64_t piece_tokens) const override {
-    return piece_tokens;
+  std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t piece_tokens) const override {
+    return s.computed + piece_tokens;
   }
 };
 

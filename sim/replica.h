@@ -29,6 +29,9 @@ class Replica {
   // False: it can never run here.
   bool add(Instant now, const sched::NewSequence& sequence);
 
+  // It is gone at once, and what it has in a step under way comes to nothing. Requires that it is here.
+  void abort(Instant now, RequestId id);
+
   // When something happens here next: a step is done or stage 0 is free for another; Instant::max(): nothing by itself.
   Instant next_event() const;
   // Ends the steps that are done at `now`; appends the requests that this completes.
@@ -50,10 +53,11 @@ class Replica {
  private:
   struct Flight {
     sched::StepPlan plan;
-    Instant begin;                  // enters stage 0
-    Instant done;                   // leaves the last stage; of a jump: of its last step
-    std::int64_t steps = 1;         // more than 1: a jump, and the only flight
-    std::vector<StageSpan> stages;  // [stages] of the first step
+    Instant begin;                   // enters stage 0
+    Instant done;                    // leaves the last stage; of a jump: of its last step
+    std::int64_t steps = 1;          // more than 1: a jump, and the only flight
+    std::vector<StageSpan> stages;   // [stages] of the first step
+    std::vector<RequestId> aborted;  // requests that left while it was under way
   };
   Flight& oldest() { return flights_[first_]; }
   void enter(Instant now, Flight& flight);

@@ -158,7 +158,7 @@ TEST(Simulation, AClosedLoopSendsTheNextWhenOneIsAnswered) {
   // The arrivals of the trace mean nothing here. Two users: 0 and 1 at once, then whoever is answered sends the next.
   const auto t = trace({request(7s, 10, 3), request(8s, 10, 5), request(9s, 10, 1), request(9s, 10, 2)});
   Scenario s = scenario(timer, t);
-  s.closed_loop_users = 2;
+  s.clients.users = 2;
   s.warm_up_requests = 2;
   const Outcome o = run(s);
   EXPECT_EQ(story(o.requests_log[0]), "0 0 10 30 r0");
@@ -176,7 +176,7 @@ TEST(Simulation, AClosedLoopGoesOnAfterARejection) {
   const auto t = trace({request(0s, 5000, 1), request(0s, 10, 1), request(0s, 5000, 1), request(0s, 10, 1)});
   Scenario s = scenario(timer, t);
   s.kind.limits.kv_blocks = 64;
-  s.closed_loop_users = 1;
+  s.clients.users = 1;
   const Outcome o = run(s);
   EXPECT_EQ(o.rejected, 2U);
   EXPECT_EQ(story(o.requests_log[1]), "0 0 10 10 r0");

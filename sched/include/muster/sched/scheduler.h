@@ -34,6 +34,9 @@ struct NewSequence {
   RequestId id;
   std::int64_t prompt_tokens = 0;      // at least 1; with tokens already emitted elsewhere on a resume
   std::int64_t max_tokens = 0;         // tokens to generate at most; at least 1
+  // KV that came along from another replica: of the first so many tokens of the prompt, fewer than all. It takes its
+  // blocks when the sequence starts; after a preemption it is gone.
+  std::int64_t kv_ready_tokens = 0;
   std::int32_t priority = 0;           // lower first; equal: arrival order
 };
 

@@ -11,6 +11,7 @@
 
 namespace muster::workload {
 
+inline constexpr std::uint32_t kNoSession = 0xffffffff;
 struct Request {
   Duration arrival;                // since the start of the trace; not negative
   std::int32_t input_tokens = 0;   // at least 1
@@ -18,6 +19,8 @@ struct Request {
   std::uint32_t first_block = 0;   // into Trace::block_ids: the prompt's prefix blocks
   std::uint32_t block_count = 0;   // 0: the trace has no prefix information
   std::uint16_t tenant = 0;        // into Trace::tenants
+  std::uint32_t session = 0xffffffff;
+  Duration think{0};
 };
 
 struct Trace {
