@@ -41,6 +41,7 @@ struct PoolSpec {
 struct ClassSpec {
   std::string name;
   int rank = 0;
+  std::string pool;  // that serves it; empty: the only one, or the first of a disaggregated pair
   bool preemptible = false;
   std::optional<double> deadline_s;
   double floor = 0;
@@ -66,6 +67,24 @@ struct FaultSpec {
   double for_s = 0;            // 0: until the end
 };
 
+// How clients send, for simulate. Seconds.
+struct ClientsSpec {
+  int users = 0;  // closed loop; 0: open loop
+  double think_s = 0;
+  bool exponential_think = false, lock_step = false;
+  bool sessions = false;  // turn k + 1 is sent after the answer to turn k
+  std::optional<double> first_token_timeout_s, timeout_s;
+  int retries = 0;
+  double backoff_s = 1;
+};
+
+// One pool prefills, the other decodes; KV caches move over a link that each replica has for itself.
+struct DisaggregationSpec {
+  std::string prefill, decode;  // pools
+  double link_gb_s = 0;         // 1e9 bytes per second, out of and into each replica
+  double link_latency_ms = 0;
+};
+
 struct FleetFile {
   std::string fleet;
   std::vector<PoolSpec> pools;
@@ -75,6 +94,8 @@ struct FleetFile {
   bool prefix_affinity = false;
   std::string zone_affinity = "ignore";
   std::vector<FaultSpec> faults;
+  std::optional<ClientsSpec> clients;
+  std::optional<DisaggregationSpec> disaggregation;
 };
 
 // Fails with file, line, field, the value found and the value needed; unknown keys with "did you mean".

@@ -108,6 +108,7 @@ std::string html(const RunMetrics& run, const RunPlots& plots, std::string_view 
                  const std::vector<Slo>& slos) {
   PageText text{.kicker = "muster simulate", .title = std::string(run_title)};
   text.subtitle = fmt::format("{} requests in {}", n(run.requests), duration(run.duration_s));
+  if (!run.load.empty()) text.subtitle += "; " + run.load;
   text.footer = fmt::format("{}{}", kFooter, run.digest.empty() ? "" : " Digest: " + run.digest + ".");
   text.tiles = tiles(
       {{"Requests in SLO", percent(run.slo_attainment), fmt::format("goodput {} requests/s", number(run.goodput_rps))},

@@ -22,7 +22,7 @@ struct Event {  // something that happened to the fleet
 // A group of requests: a class, a tenant or a pool.
 struct GroupMetrics {
   std::string name;
-  std::uint64_t requests = 0, completed = 0, rejected = 0;
+  std::uint64_t requests = 0, completed = 0, rejected = 0, timed_out = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
   double output_tok_s = 0;
   double slo_attainment = 0;  // share of the requests that met every target of their class
@@ -37,8 +37,26 @@ struct TtftParts {
   std::optional<double> response_ms;
 };
 
+// KV caches that moved from prefill to decode replicas.
+struct KvTransferMetrics {
+  std::uint64_t transfers = 0;
+  double gib = 0;
+  double mean_wait_ms = 0, mean_ms = 0;  // for the link; on the way, without that wait
+};
+
+// Prompt tokens looked up in the prefix caches, and how many of them were there.
+struct PrefixCacheMetrics {
+  double queried_tokens = 0, hit_tokens = 0;
+  double hit_rate() const { return queried_tokens > 0 ? hit_tokens / queried_tokens : 0; }
+};
+
 struct RunMetrics {
+  std::string load;  // the load generator, in words
   std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
+  std::uint64_t timed_out = 0, retries = 0;  // given up for good by the client; tried again
+  std::uint64_t wasted_output_tokens = 0;    // of attempts that were given up
+  std::optional<KvTransferMetrics> kv_transfers;
+  std::optional<PrefixCacheMetrics> prefix_cache;
   double duration_s = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
   std::optional<TtftParts> ttft_parts;

@@ -160,8 +160,10 @@ struct Outcome {
   std::uint64_t input_tokens = 0, output_tokens = 0;  // of completed requests
   Duration duration{0};                               // first arrival to the last completion
   KvTransferFigures kv_transfers;
-  std::uint64_t steps = 0;   // engine steps, those jumped over included
-  std::uint64_t events = 0;  // simulated events
+  std::int64_t prefix_tokens_queried = 0,
+               prefix_tokens_hit = 0;  // prompt tokens looked for, and found, in prefix caches
+  std::uint64_t steps = 0;             // engine steps, those jumped over included
+  std::uint64_t events = 0;            // simulated events
   // Pipelines: of the time in which a replica had at least one step in flight, the share in which each stage was busy.
   // What is missing to 1 is bubbles. All replicas together.
   double occupied_seconds = 0;             // replica-seconds with a step in flight
