@@ -69,6 +69,7 @@ Result<PoolSpec> read_pool(const files::Node& node) {
   read.optional("precision", pool.precision);
   read.optional("kv_precision", pool.kv_precision);
   read.optional("zones", pool.zones);
+  read.optional("prefix_caching", pool.prefix_caching);
   read_at_least(read, "max_model_len", 1, pool.max_model_len);
   read_at_least(read, "max_num_seqs", 1, pool.max_num_seqs);
   read_at_least(read, "max_num_batched_tokens", 1, pool.max_num_batched_tokens);

@@ -32,6 +32,7 @@ struct PoolSpec {
   int max_model_len = 0, max_num_seqs = 0, max_num_batched_tokens = 0;
   std::optional<double> memory_fraction;
   std::optional<std::int64_t> kv_blocks;
+  bool prefix_caching = true;  // of traces that carry block ids; the engines' default
   struct Autoscale {
     std::optional<double> queue_wait_p95_ms, tpot_degradation, gpu_utilisation, headroom;
   };

@@ -60,7 +60,8 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
                    .max_num_seqs = cost::max_num_seqs(pool.deployment),
                    .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
                    .kv_block_tokens = engine.kv_block_tokens,
-                   .steps_in_flight_max = pool.step->stages()};
+                   .steps_in_flight_max = pool.step->stages(),
+                   .prefix_caching = pool.spec.prefix_caching};
   s.kind.gpus = pool.deployment.layout.gpus_per_replica();
   s.kind.cold_start = from_seconds(pool.spec.cold_s);
   s.kind.warm_start = from_seconds(pool.spec.warm_s);
@@ -198,6 +199,17 @@ std::vector<std::pair<double, double>> cdf(const QuantileSketch& sketch) {
 
 }  // namespace
 
+namespace {
+
+sim::ClassOutcome outcome_of_pool(const sim::Scenario& s, const sim::Outcome& o, std::uint32_t pool) {
+  sim::ClassOutcome sum;
+  for (std::size_t i = 0; i < o.classes.size(); ++i)
+    if (s.pool_of_class[i] == pool) sum.add(o.classes[i]);
+  return sum;
+}
+
+}  // namespace
+
 report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::optional<double> usd_per_gpu_h,
                            const std::string& pool_name) {
   const double seconds = to_seconds(o.duration);
@@ -240,7 +252,14 @@ report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::o
   if (usd_per_gpu_h) m.usd = *usd_per_gpu_h * m.gpu_hours;
   for (std::size_t i = 0; i < o.classes.size(); ++i)
     m.classes.push_back(group(s.classes[i].name, o.classes[i], seconds));
-  m.pools.push_back(all);
+  if (s.pool_of_class.empty()) {
+    m.pools.push_back(all);
+  } else {
+    for (std::uint32_t pool = 0; pool < s.pools(); ++pool) {
+      const std::string& name = pool == 0 ? pool_name : s.more_pools[pool - 1].name;
+      m.pools.push_back(group(name, outcome_of_pool(s, o, pool), seconds));
+    }
+  }
   for (const sim::FleetEvent& e : o.log)
     m.events.push_back({.at_s = to_seconds(e.at.time_since_epoch()), .kind = e.kind, .text = e.text});
   return m;

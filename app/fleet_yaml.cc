@@ -75,6 +75,7 @@ std::string pool_text(const PoolSpec& pool) {
   if (pool.max_num_batched_tokens > 0)
     out += fmt::format("    max_num_batched_tokens: {}\n", pool.max_num_batched_tokens);
   if (pool.memory_fraction) out += fmt::format("    gpu_memory_utilization: {:.10g}\n", *pool.memory_fraction);
+  if (!pool.prefix_caching) out += "    prefix_caching: false\n";
   if (pool.kv_blocks) out += fmt::format("    kv_blocks: {}\n", *pool.kv_blocks);
   if (pool.autoscale) {
     FlowMap autoscale;

@@ -38,43 +38,39 @@ Result<workload::Trace> load_trace(const Options& options) {
   return workload::scale(trace, options.scale, options.seed);
 }
 
-Result<const PoolSpec*> pick_pool(const FleetFile& fleet, const std::string& wanted) {
-  if (wanted.empty()) {
-    if (fleet.pools.size() == 1) return &fleet.pools.front();
-    return fail("the fleet has {} pools and one trace feeds one of them: name it with --pool", fleet.pools.size());
+// nullopt: a pool's GPU has no price.
+std::optional<double> cost_usd(const PreparedFleet& fleet, const sim::Outcome& outcome) {
+  double usd = 0;
+  for (std::size_t i = 0; i < outcome.pool_gpu_seconds.size(); ++i) {
+    const auto& price = fleet.pools[i]->gpu.price;
+    if (!price) return std::nullopt;
+    usd += price->usd_per_gpu_hour * outcome.pool_gpu_seconds[i] / 3600;
   }
-  for (const PoolSpec& pool : fleet.pools)
-    if (pool.name == wanted) return &pool;
-  std::vector<std::string> names;
-  for (const PoolSpec& pool : fleet.pools) names.push_back(pool.name);
-  return fail("--pool {}: no such pool{}; there are {}", wanted, did_you_mean(wanted, names), join(names, ", "));
+  return usd;
 }
 
 // 1 when a class of the fleet file misses a target, else 0.
 int exit_code(const FleetFile& fleet, const sim::Outcome& outcome) {
   for (std::size_t i = 0; i < fleet.classes.size(); ++i)
     if (outcome.classes[i].requests > 0 && !meets(fleet.classes[i].slo, outcome.classes[i])) return kNo;
-  return outcome.completed + outcome.rejected < outcome.requests ? kNo : kDone;
+  return outcome.completed < outcome.requests - outcome.rejected ? kNo : kDone;
 }
 
 Result<int> run(const Options& options, const Console& console) {
   MUSTER_TRY(const FleetFile fleet, read_fleet(options.fleet));
-  MUSTER_TRY(const PoolSpec* spec, pick_pool(fleet, options.pool));
   MUSTER_TRY(const Catalogues catalogues, load_catalogues(options.catalog_files));
   MUSTER_TRY(const workload::Trace trace, load_trace(options));
-  MUSTER_TRY(const std::unique_ptr<PreparedPool> pool, prepare(*spec, catalogues));
+  MUSTER_TRY(const PreparedFleet prepared, prepare_fleet(fleet, options.pool, catalogues));
   for (const std::string& note : not_simulated(fleet)) console.note("note: " + note);
   if (trace.repaired_order > 0)
     console.note(
         fmt::format("note: {}: {} requests were out of order and were sorted", trace.source, trace.repaired_order));
 
-  sim::Scenario s = scenario(*pool, spec->replicas_initial, spec->standby_per_zone);
-  s.trace = &trace;
+  MUSTER_TRY(sim::Scenario s, scenario(prepared, trace));
   s.seed = s.policy.seed = options.seed;
   s.step_by_step = options.step_by_step;
   s.warm_up = from_seconds(options.warm_up_s);
   s.sample_interval = from_seconds(options.sample_s);
-  MUSTER_TRY_VOID(apply(fleet, trace, s));
 
   ProgressLine progress(console.progress && !options.json);
   const double started = wall_seconds();
@@ -83,9 +79,8 @@ Result<int> run(const Options& options, const Console& console) {
     return true;
   });
   progress.clear();
-  std::optional<double> price;
-  if (pool->gpu.price) price = pool->gpu.price->usd_per_gpu_hour;
-  report::RunMetrics result = metrics(s, outcome, price, spec->name);
+  report::RunMetrics result = metrics(s, outcome, std::nullopt, prepared.pools.front()->spec.name);
+  result.usd = cost_usd(prepared, outcome);
   result.wall_s = wall_seconds() - started;
 
   const std::string json = report::to_json(result);
@@ -115,7 +110,7 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--trace", options->trace,
                    "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
   verb->add_option("--profile", options->profile, "Workload profile to make the traffic from, instead of a trace");
-  verb->add_option("--pool", options->pool, "The pool to feed, when the file has several");
+  verb->add_option("--pool", options->pool, "Simulate this pool alone, when the file has several");
   verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
   verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")
       ->check(CLI::NonNegativeNumber);

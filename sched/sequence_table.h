@@ -34,6 +34,7 @@ struct Sequence {
   std::int32_t prompt = 0;       // as it came
   std::int32_t end = 0;          // prompt + max_tokens: the sequence leaves when `known` gets there
   std::int32_t prefill_end = 0;  // to compute before it decodes: the prompt, after a preemption the emitted ones too
+  std::int32_t kv_ready = 0;     // KV that came along and has no blocks yet; while it waits
   KvHolding kv;
   RequestId id;
   Order order;

@@ -1,5 +1,5 @@
-// SGLang's scheduler without its prefix cache, as its documentation and public source describe it (hyperparameter
-// tuning guide; managers/scheduler.py, schedule_policy.py: PrefillAdder, schedule_batch.py: retract_decode). The rules:
+// SGLang's scheduler, as its documentation and public source describe it (hyperparameter tuning guide;
+// managers/scheduler.py, schedule_policy.py: PrefillAdder, schedule_batch.py: retract_decode). The rules:
 //
 //  1. A step is either prompts or decodes, never both (--enable-mixed-chunk is off by default). Prompts come first:
 //     decodes pause while anybody can start, and while a prompt that was cut is unfinished.
@@ -17,11 +17,18 @@
 //     each that stays are free (retract_decode_steps) or one is left. They wait behind all of their priority, and
 //     recompute what they had. The ratio becomes (emitted + 20 per sequence) / (max_tokens) over those that stay, at
 //     most 1.
+//  6. Prefix cache (RadixAttention, Zheng et al., NeurIPS 2024; mem_cache/radix_cache.py): prompts go into the radix
+//  tree
+//     as their pieces are computed, answers when the request ends (a retracted one drops its answer). Of a prompt that
+//     was computed twice the second copy is freed. What nobody holds is evicted when no block is free without that,
+//     leaves first, least recently used first. At least one token is computed.
 //
 // Where this differs: (a) a sequence takes the blocks of its whole prompt when it starts, SGLang with each chunk:
 // nobody else takes any in between, so the order of events is the same; (b) with pipeline stages, SGLang deals the
 // running sequences to one batch per stage, here a step takes whatever is ready, and a step beside one that holds a cut
-// prompt admits nobody.
+// prompt admits nobody; (c) waiting ones stay in (priority, arrival), which is fcfs: SGLang's default, lpm (longest
+// prefix first), falls back to it only while more than 128 wait; (d) prefixes are shared in whole content blocks
+// (scheduler.h), and least recently used means least recently given back.
 //
 // The ratio is kept in integers, so that a simulation gives the same on every compiler.
 #include <algorithm>
@@ -49,6 +56,10 @@ class SglangScheduler final : public BatchScheduler {
     after_preemption_ = AfterPreemption::kBehindAll;
     ignore_long_prefill_threshold();
     if (limits.kv_block_tokens <= limits.max_num_batched_tokens) chunk_tokens_ = limits.kv_block_tokens;
+    cache_prefixes({.findable = Findable::kWhenComputed,
+                    .duplicates = Duplicates::kShared,
+                    .useless = PrefixCache::UselessBlocks::kFirst,
+                    .answers_survive_preemption = false});
   }
   std::string_view name() const override { return "sglang"; }
   bool add(Instant now, const NewSequence& sequence) override {
@@ -84,8 +95,10 @@ class SglangScheduler final : public BatchScheduler {
     return sum;
   }
   // KV tokens, in 1/kRatioOne, that are missing for `s` to start; negative: it may.
-  std::int64_t missing(const Sequence& s, std::int64_t free_blocks, std::int64_t answers, std::int64_t ratio) const {
-    const std::int64_t needed = pool_.blocks_for(s.known) * pool_.block_tokens() + answer_tokens(s);
+  std::int64_t missing(const Sequence& s, const Hit& hit, std::int64_t free_blocks, std::int64_t answers,
+                       std::int64_t ratio) const {
+    const std::int64_t blocks = pool_.blocks_for(s.known) - hit.blocks_held;
+    const std::int64_t needed = blocks * pool_.block_tokens() + answer_tokens(s);
     return answers * ratio - (free_blocks * pool_.block_tokens() - needed) * kRatioOne;
   }
 
@@ -126,12 +139,13 @@ std::int64_t SglangScheduler::schedule_prompts(StepPlan& plan) {
   while (!waiting_.empty() && !is_full() && budget > 0) {
     const Sequence& s = table_[waiting_.front()];
     if (s.in_flight) break;
-    if (!running_.empty() && missing(s, pool_.free(), answers, ratio_) + full_answers * kRatioOne >= 0) break;
-    const std::int64_t tokens = piece_tokens(s, budget);
-    if (tokens == 0 || !admit_first(tokens, plan)) break;
+    const Hit hit = first_hit(plan);
+    if (!running_.empty() && missing(s, hit, pool_.free(), answers, ratio_) + full_answers * kRatioOne >= 0) break;
+    const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, budget);
+    if (tokens == 0 || !admit_first(tokens, hit, plan)) break;
     budget -= tokens;
     full_answers += answer_tokens(s);
-    if (s.computed + tokens == s.known) continue;
+    if (hit.tokens + tokens == s.known) continue;
     cut_arrival_ = s.order.arrival;
     break;
   }
@@ -182,16 +196,17 @@ void SglangScheduler::retract_on_shortage(StepPlan& plan) {
 std::int64_t SglangScheduler::steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const {
   if (waiting_.empty() || is_full()) return further_steps_max;
   const Sequence& s = table_[waiting_.front()];
+  const Hit hit = first_hit();
   // With more stages a step beside this one is open to it. In the later steps, a step beside finds as much as the one
   // before it found, or less.
-  if (limits_.steps_in_flight_max > 1 && missing(s, pool_.free(), answer_tokens_running(0), ratio_) < 0) return 0;
+  if (limits_.steps_in_flight_max > 1 && missing(s, hit, pool_.free(), answer_tokens_running(0), ratio_) < 0) return 0;
   constexpr int kLooksMax = 64;  // rather a shorter jump than a long search
   const auto batch = static_cast<std::int64_t>(running_.size());
   std::int64_t further = 1;
   for (int look = 0; look < kLooksMax && further <= further_steps_max; ++look) {
     const std::int64_t answers = answer_tokens_running(further);
     const std::int64_t ratio = decayed(further - (plan.preempted.empty() ? 0 : 1));
-    const std::int64_t gap = missing(s, pool_.free() - blocks_taken_after(plan, further - 1), answers, ratio);
+    const std::int64_t gap = missing(s, hit, pool_.free() - blocks_taken_after(plan, further - 1), answers, ratio);
     if (gap < 0) return further - 1;
     // At most so much of the gap closes in a step: the ratio falls, and every answer has a token less.
     further += gap / (answers * kRatioDecay + batch * std::max(ratio, kRatioMin)) + 1;

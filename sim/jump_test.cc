@@ -59,6 +59,22 @@ class RandomScenario {
       trace_.requests.push_back(request(at, input_tokens, output_tokens, static_cast<std::uint16_t>(below(2))));
     }
     trace_.tenants = {"search", "etl"};
+    if (one_in(2)) add_prefixes();
+  }
+
+  // A few conversations from which requests take a prefix of some length.
+  void add_prefixes() {
+    trace_.block_tokens = static_cast<int>(16 * (1 + below(2)));
+    for (workload::Request& r : trace_.requests) {
+      if (one_in(4)) continue;
+      const std::uint64_t conversation = rng_.below(3);
+      const std::int64_t covered = r.input_tokens + (one_in(2) ? r.output_tokens : 0);
+      r.first_block = static_cast<std::uint32_t>(trace_.block_ids.size());
+      r.block_count = static_cast<std::uint32_t>((covered + trace_.block_tokens - 1) / trace_.block_tokens);
+      const std::uint64_t own_from = rng_.below(30);
+      for (std::uint64_t i = 0; i < r.block_count; ++i)
+        trace_.block_ids.push_back(i < own_from ? conversation << 32 | i : rng_.next());
+    }
   }
 
   void make_fleet() {
@@ -73,6 +89,7 @@ class RandomScenario {
                             .kv_block_tokens = one_in(2) ? 16 : 1 + below(20),
                             .long_prefill_token_threshold = one_in(3) ? 10 + below(50) : 0,
                             .prefill_tokens_while_decoding = one_in(2) ? 1 + below(100) : 0};
+    scenario.kind.limits.prefix_caching = one_in(2);
     scenario.kind.warm_start = Duration(1ms) * below(30);
     scenario.kind.cold_start = Duration(1ms) * below(100);
     scenario.policy = {.routing = static_cast<policy::Routing>(below(3)),
@@ -165,6 +182,8 @@ void expect_same(const Outcome& jumping, const Outcome& stepping) {
   EXPECT_EQ(jumping.stage_busy_seconds, stepping.stage_busy_seconds);
   EXPECT_EQ(jumping.all.attained, stepping.all.attained);
   EXPECT_EQ(jumping.retries, stepping.retries);
+  EXPECT_EQ(jumping.prefix_tokens_queried, stepping.prefix_tokens_queried);
+  EXPECT_EQ(jumping.prefix_tokens_hit, stepping.prefix_tokens_hit);
   EXPECT_EQ(jumping.wasted_output_tokens, stepping.wasted_output_tokens);
   EXPECT_EQ(jumping.kv_transfers.waited_seconds, stepping.kv_transfers.waited_seconds);
   EXPECT_EQ(jumping.samples.size(), stepping.samples.size());
@@ -207,7 +226,7 @@ void expect_sound(const Scenario& s, const Outcome& o) {
 
 TEST(Jumping, GivesWhatSteppingGives) {
   std::uint64_t steps = 0, events_jumping = 0, events_stepping = 0, preempted = 0, completed = 0, retries = 0,
-                timed_out = 0, transfers = 0;
+                timed_out = 0, transfers = 0, prefix_hits = 0;
   for (std::uint64_t seed = 0; seed < 2800; ++seed) {
     RandomScenario random(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name(random.scenario.kind.scheduler)));
@@ -221,6 +240,7 @@ TEST(Jumping, GivesWhatSteppingGives) {
     preempted += jumping.preempted;
     completed += jumping.completed;
     retries += jumping.retries;
+    prefix_hits += static_cast<std::uint64_t>(jumping.prefix_tokens_hit);
     timed_out += jumping.timed_out;
     transfers += jumping.kv_transfers.transfers;
     events_jumping += jumping.events;
@@ -232,6 +252,7 @@ TEST(Jumping, GivesWhatSteppingGives) {
   EXPECT_GT(retries, 1000U);
   EXPECT_GT(timed_out, 1000U);
   EXPECT_GT(transfers, 1000U);
+  EXPECT_GT(prefix_hits, 100'000U);
   EXPECT_LT(3 * events_jumping, 2 * events_stepping) << steps << " steps";
 }
 

@@ -4,6 +4,19 @@
 
 namespace muster::sim {
 
+void ClassOutcome::add(const ClassOutcome& other) {
+  requests += other.requests;
+  completed += other.completed;
+  rejected += other.rejected;
+  timed_out += other.timed_out;
+  attained += other.attained;
+  output_tokens += other.output_tokens;
+  queue_wait_ms.merge(other.queue_wait_ms);
+  ttft_ms.merge(other.ttft_ms);
+  tpot_ms.merge(other.tpot_ms);
+  e2e_ms.merge(other.e2e_ms);
+}
+
 Ledger::Ledger(const Scenario& scenario, bool own_arrivals)
     : scenario_(scenario), entries_(scenario.trace->requests.size()), classes_(scenario.classes.size()) {
   if (own_arrivals) own_arrivals_.assign(entries_.size(), kNever);
@@ -170,7 +183,7 @@ RequestRecord Ledger::record(RequestId id) const {
           .last_token = e.last_token,
           .input_tokens = r.input_tokens,
           .output_tokens = r.output_tokens,
-          .cached_tokens = std::max(e.cached_tokens, 0),
+          .cached_tokens = e.cached_tokens,
           .replica = e.replica,
           .request_class = static_cast<std::uint16_t>(class_of(id)),
           .tenant = r.tenant,
@@ -191,19 +204,7 @@ void Ledger::close(Outcome& outcome) const {
   outcome.input_tokens = input_tokens_;
   outcome.output_tokens = output_tokens_;
   outcome.classes = classes_;
-  for (const ClassOutcome& c : classes_) {
-    ClassOutcome& all = outcome.all;
-    all.requests += c.requests;
-    all.completed += c.completed;
-    all.rejected += c.rejected;
-    all.timed_out += c.timed_out;
-    all.attained += c.attained;
-    all.output_tokens += c.output_tokens;
-    all.queue_wait_ms.merge(c.queue_wait_ms);
-    all.ttft_ms.merge(c.ttft_ms);
-    all.tpot_ms.merge(c.tpot_ms);
-    all.e2e_ms.merge(c.e2e_ms);
-  }
+  for (const ClassOutcome& c : classes_) outcome.all.add(c);
   if (!scenario_.keep_requests) return;
   outcome.requests_log.reserve(arrived_);
   for (std::uint32_t i = 0; i < entries_.size(); ++i)

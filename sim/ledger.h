@@ -49,10 +49,12 @@ class Ledger {
     ++preemptions_;
   }
 
-  void scheduled(RequestId id, Instant now) {
+  // `computed_before`: tokens of its prompt whose KV was there already.
+  void scheduled(RequestId id, Instant now, std::int64_t computed_before) {
     Entry& e = entries_[id.value];
     if (e.first_scheduled != kNever) return;
     e.first_scheduled = now;
+    e.cached_tokens = static_cast<std::int32_t>(computed_before);
     --not_started_;
   }
   void emit(RequestId id, std::int64_t tokens) { entries_[id.value].emitted += static_cast<std::int32_t>(tokens); }
@@ -84,9 +86,9 @@ class Ledger {
   // 40 bytes: ten million requests must fit.
   struct Entry {
     Instant first_scheduled = kNever, first_token = kNever, last_token = kNever;
-    std::int32_t emitted = 0;         // tokens
-    std::uint32_t replica = 0;        // the last one it was dispatched to
-    std::int32_t cached_tokens = -1;  // of the prompt when it first ran; -1: it did not yet
+    std::int32_t emitted = 0;        // tokens
+    std::uint32_t replica = 0;       // the last one it was dispatched to
+    std::int32_t cached_tokens = 0;  // of the prompt when it first ran
     std::uint16_t preemptions = 0;
     std::uint8_t attempt = 0;
     Stage stage = Stage::kToCome;

@@ -89,7 +89,7 @@ void Lifecycle::begin_fault(Instant now, const Fault& fault, Changes& changes, s
     if (r.state == State::kServing && !just_ready) changes.lost.push_back(i);
     r.state = State::kDown;
     ++r.ready_number;
-    up_changes_.push_back({now, -gpus(i)});
+    up_changes_.push_back({now, pool(i), -gpus(i)});
   }
   log.push_back({.at = now,
                  .kind = fault.kind == Fault::Kind::kZoneLoss ? "zone_loss" : "replica_loss",
@@ -108,7 +108,7 @@ void Lifecycle::end_fault(Instant now, const Fault& fault, std::vector<FleetEven
   for (const std::uint32_t i : targets(fault)) {
     if (--replicas_[i].faults > 0) continue;
     ++starting;
-    up_changes_.push_back({now, gpus(i)});
+    up_changes_.push_back({now, pool(i), gpus(i)});
     const Duration cold_start = scenario_.kind_of(pool(i)).cold_start;
     longest = std::max(longest, cold_start);
     make_ready_after(now, i, State::kStarting, cold_start);
@@ -158,12 +158,13 @@ void Lifecycle::promote_for_missing(Instant now, std::uint32_t pool, std::vector
   }
 }
 
-double Lifecycle::gpu_seconds(Instant begin, Instant end) const {
+double Lifecycle::gpu_seconds(std::uint32_t of_pool, Instant begin, Instant end) const {
   std::int64_t up = 0;
-  for (std::uint32_t i = 0; i < replicas_.size(); ++i) up += gpus(i);
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) up += pool(i) == of_pool ? gpus(i) : 0;
   std::int64_t gpu_ns = 0;
   Instant from = begin;
   for (const UpChange& change : up_changes_) {
+    if (change.pool != of_pool) continue;
     const Instant at = std::clamp(change.at, begin, end);
     gpu_ns += up * (at - from).count();
     from = at;

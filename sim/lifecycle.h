@@ -30,8 +30,8 @@ class Lifecycle {
 
   State state(std::uint32_t replica) const { return replicas_[replica].state; }
   std::uint32_t serving() const;
-  // GPU-seconds in [begin, end] of all replicas that were not down.
-  double gpu_seconds(Instant begin, Instant end) const;
+  // GPU-seconds in [begin, end] of the pool's replicas that were not down.
+  double gpu_seconds(std::uint32_t pool, Instant begin, Instant end) const;
 
  private:
   struct Replica {
@@ -49,6 +49,7 @@ class Lifecycle {
   };
   struct UpChange {
     Instant at;
+    std::uint32_t pool = 0;
     std::int32_t by = 0;  // GPUs
   };
 

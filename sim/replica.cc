@@ -134,17 +134,23 @@ void Replica::stop_jump() {
 }
 
 void Replica::lose() {
+  prefix_ = prefix();
   scheduler_ = sched::make_scheduler(kind_, limits_);
   in_flight_ = 0;
   std::fill(stage_free_.begin(), stage_free_.end(), Instant::min());
   may_start_ = false;
 }
 
+Replica::PrefixTokens Replica::prefix() const {
+  const sched::SchedulerState now = scheduler_->state();
+  return {prefix_.queried + now.prefix_tokens_queried, prefix_.hit + now.prefix_tokens_hit};
+}
+
 void Replica::account_start(Instant now, const sched::StepPlan& plan) {
   for (const RequestId id : plan.preempted) ledger_.preempted(id);
   if (plan.prefill_tokens == 0) return;
   for (const sched::Piece& piece : plan.pieces)
-    if (!piece.decode) ledger_.scheduled(piece.id, now);
+    if (!piece.decode) ledger_.scheduled(piece.id, now, piece.computed_before);
 }
 
 void Replica::account_end(Instant now, const Flight& flight, std::int64_t steps) {

@@ -45,6 +45,11 @@ class Replica {
 
   sched::SchedulerState state() const { return scheduler_->state(); }
   std::uint64_t steps() const { return steps_; }
+  // Prompt tokens looked for, and found, in its prefix cache.
+  struct PrefixTokens {
+    std::int64_t queried = 0, hit = 0;
+  };
+  PrefixTokens prefix() const;
   // Up to the end of the last step that is done.
   Duration occupied() const { return occupied_; }                       // with a step in flight
   std::span<const Duration> stage_busy() const { return stage_busy_; }  // [stages]
@@ -81,6 +86,7 @@ class Replica {
   std::vector<Duration> stage_times_;  // [stages] of the step that enters
   bool may_start_ = false;             // the scheduler may have a step to give once stage 0 is free
   std::uint64_t steps_ = 0;
+  PrefixTokens prefix_;  // of the schedulers before it was lost
   Duration occupied_{0};
   Instant occupied_until_ = Instant::min();  // accounted for
   std::vector<Duration> stage_busy_;         // [stages]

@@ -151,7 +151,10 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
   for (std::uint32_t i = 0; i < scenario.replicas.size(); ++i) {
     const std::uint32_t pool = scenario.replicas[i].pool;
     const ReplicaKind& kind = scenario.kind_of(pool);
-    replicas_.emplace_back(i, kind.scheduler, kind.limits, pools_[pool].clock, ledger_, scenario.step_by_step,
+    sched::SchedulerLimits limits = kind.limits;
+    limits.content_block_tokens = scenario.trace->block_tokens;
+    if (limits.content_block_tokens % limits.kv_block_tokens != 0) limits.content_block_tokens = 0;  // nothing to share
+    replicas_.emplace_back(i, kind.scheduler, limits, pools_[pool].clock, ledger_, scenario.step_by_step,
                            scenario.observer);
   }
   bool any_zones = false;
@@ -428,7 +431,8 @@ void Simulation::add_to_replica(RequestId id, std::uint32_t replica) {
   sched::NewSequence sequence{.id = id,
                               .prompt_tokens = request.input_tokens + emitted,
                               .max_tokens = request.output_tokens - emitted,
-                              .priority = scenario_.classes[ledger_.class_of(id)].rank};
+                              .priority = scenario_.classes[ledger_.class_of(id)].rank,
+                              .content_blocks = workload::content_blocks(*scenario_.trace, request)};
   if (scenario_.disaggregation && pool == 0) sequence.max_tokens = 1;
   if (scenario_.disaggregation && pool == 1) sequence.kv_ready_tokens = sequence.prompt_tokens - 1;
   const bool accepted = replicas_[replica].add(now_, sequence);
@@ -477,6 +481,8 @@ Outcome Simulation::close() {
   ledger_.close(outcome);
   for (const Replica& replica : replicas_) {
     outcome.steps += replica.steps();
+    outcome.prefix_tokens_queried += replica.prefix().queried;
+    outcome.prefix_tokens_hit += replica.prefix().hit;
     outcome.occupied_seconds += to_seconds(replica.occupied());
     outcome.stage_busy_seconds.resize(std::max(outcome.stage_busy_seconds.size(), replica.stage_busy().size()));
     for (std::size_t stage = 0; stage < replica.stage_busy().size(); ++stage)
@@ -487,7 +493,10 @@ Outcome Simulation::close() {
   if (outcome.completed > 0) {
     const Instant first = ledger_.arrival(RequestId(0));
     outcome.duration = ledger_.last_completion() - first;
-    outcome.gpu_seconds = lifecycle_.gpu_seconds(first, ledger_.last_completion());
+    for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) {
+      outcome.pool_gpu_seconds.push_back(lifecycle_.gpu_seconds(pool, first, ledger_.last_completion()));
+      outcome.gpu_seconds += outcome.pool_gpu_seconds.back();
+    }
   }
   outcome.samples = sampler_.take();
   outcome.log = std::move(log_);

@@ -140,6 +140,8 @@ struct ClassOutcome {
   std::uint64_t requests = 0, completed = 0, rejected = 0, timed_out = 0, attained = 0;
   std::uint64_t output_tokens = 0;
   QuantileSketch queue_wait_ms, ttft_ms, tpot_ms, e2e_ms;
+
+  void add(const ClassOutcome& other);
 };
 
 struct Sample {  // at one instant
@@ -169,6 +171,7 @@ struct Outcome {
   double occupied_seconds = 0;             // replica-seconds with a step in flight
   std::vector<double> stage_busy_seconds;  // [stages]
   double gpu_seconds = 0;  // over `duration`, of every replica that is not down: standby and starting ones too
+  std::vector<double> pool_gpu_seconds;  // [pools] the parts of it
   ClassOutcome all;        // every class together
   std::vector<ClassOutcome> classes;  // [classes]
   std::vector<Sample> samples;

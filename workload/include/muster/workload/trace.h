@@ -36,6 +36,10 @@ struct Trace {
   Duration span() const { return requests.empty() ? Duration(0) : requests.back().arrival - requests.front().arrival; }
 };
 
+// The ids of a request's whole blocks: of its prompt, and of its answer where the trace knows that too (as a next turn
+// repeats it). A last block that ends in the middle is left out.
+std::span<const std::uint64_t> content_blocks(const Trace& trace, const Request& request);
+
 inline constexpr std::int64_t kTokensMax = 16'777'216;  // longer lengths are taken for damage
 
 // Multiplies the rate by `factor` without changing the shape: `factor` x as many requests in the same span, with the
