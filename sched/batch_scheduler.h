@@ -67,13 +67,15 @@ class BatchScheduler : public Scheduler {
   bool is_full() const { return static_cast<std::int64_t>(running_.size()) >= limits_.max_num_seqs; }
   // Tokens of the next piece. A prompt that is cut is cut to a multiple of chunk_tokens_, which may leave 0.
   std::int64_t piece_tokens(const Sequence& s, std::int64_t budget) const {
-    return piece_tokens_of(s.known - s.computed, budget);
+    return piece_tokens_of(s.known - s.scheduled, budget);
   }
   std::int64_t piece_tokens_of(std::int64_t left, std::int64_t budget) const {
     const std::int64_t tokens = std::min(std::min(left, piece_tokens_max_), budget);
     return tokens < left ? tokens - tokens % chunk_tokens_ : tokens;
   }
-  // Gives a piece to every running sequence of the kind that is in no step, while the budget lasts; on a shortage of KV
+  // A piece of it may be scheduled: it is in no step, or only with pieces of its prompt, which is not yet out whole.
+  bool is_ready(const Sequence& s) const { return !s.in_flight() || (prompts_are_pipelined_ && s.scheduled < s.known); }
+  // Gives a piece to every running sequence of the kind that is ready, while the budget lasts; on a shortage of KV
   // blocks the last in (priority, arrival) is preempted. Returns the budget left. The budget is handed from call to
   // call and not kept here: in a register it costs nothing, and this loop is the simulator's hottest.
   template <Kind kind>
@@ -122,6 +124,9 @@ class BatchScheduler : public Scheduler {
 
   SchedulerLimits limits_;
   std::int64_t chunk_tokens_ = 1;
+  // A prompt's next piece may be scheduled while those before it are out: steps pass the stages in order, so each stage
+  // has their KV by then.
+  bool prompts_are_pipelined_ = false;
   std::int64_t watermark_blocks_ = 0;  // stay free when a sequence starts beside others
   RunningOrder running_order_ = RunningOrder::kAdmission;
   AfterPreemption after_preemption_ = AfterPreemption::kInFront;
@@ -184,11 +189,13 @@ class BatchScheduler : public Scheduler {
 // Inlined by order: the compiler does not see that its callers loop over every running sequence.
 [[gnu::always_inline]] inline void BatchScheduler::add_piece(std::uint32_t slot, Sequence& s, std::int64_t tokens,
                                                              StepPlan& plan) {
-  const bool decode = s.computed >= s.prefill_end;
-  const bool samples = s.computed + tokens == s.known;
-  s.in_flight = true;
+  const std::int32_t before = s.scheduled;
+  const bool decode = before >= s.prefill_end;
+  const bool samples = before + tokens == s.known;
+  s.scheduled = before + static_cast<std::int32_t>(tokens);
+  ++s.steps_out;
   // In place: a copy of a Piece just written would wait for its small stores.
-  plan.pieces.emplace_back(s.id, slot, tokens, s.computed, decode, samples);
+  plan.pieces.emplace_back(s.id, slot, tokens, before, decode, samples);
 }
 
 template <BatchScheduler::Kind kind>
@@ -197,8 +204,8 @@ std::int64_t BatchScheduler::schedule_running(std::int64_t budget, StepPlan& pla
   while (index < running_.size() && budget > 0) {
     const std::uint32_t slot = running_[index];
     Sequence& s = table_[slot];
-    const bool other_kind = kind != Kind::kAll && (kind == Kind::kDecodes) != (s.computed >= s.prefill_end);
-    if (s.in_flight || other_kind) {
+    const bool other_kind = kind != Kind::kAll && (kind == Kind::kDecodes) != (s.scheduled >= s.prefill_end);
+    if (other_kind || !is_ready(s)) {
       ++index;
       continue;
     }
@@ -207,7 +214,7 @@ std::int64_t BatchScheduler::schedule_running(std::int64_t budget, StepPlan& pla
       ++index;
       continue;
     }
-    const std::int32_t needed = s.computed + static_cast<std::int32_t>(tokens);
+    const std::int32_t needed = s.scheduled + static_cast<std::int32_t>(tokens);
     if (needed > s.kv.tokens && !pool_.grow(s.kv, needed)) [[unlikely]] {
       const AfterShortage after = make_room(index, needed, plan);
       index = after.index;

@@ -47,7 +47,7 @@ void BatchScheduler::start_prefix(std::uint32_t slot, const Hit& hit) {
     prefix.units.push_back(pool_.prefixes().find(prefix.chain));
   }
   pool_.share(s.kv, prefix.units);
-  s.computed = static_cast<std::int32_t>(hit.tokens);
+  s.computed = s.scheduled = static_cast<std::int32_t>(hit.tokens);
   prompt_tokens_waiting_ -= hit.tokens;
   if (std::exchange(prefix.started, true)) return;
   prefix_tokens_queried_ += s.known;

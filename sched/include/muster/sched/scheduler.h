@@ -2,7 +2,9 @@
 //
 // Sans-IO: owns no clock, thread or device. The driver (the embedded engine with real steps, or the simulator with
 // `cost` in place of the step) calls schedule(), runs the step, and reports it with finish_step(). Up to
-// `steps_in_flight_max` steps may be out at once (pipeline stages); a sequence is in at most one of them.
+// `steps_in_flight_max` steps may be out at once (pipeline stages). A decode waits for the token before it, so a
+// sequence that decodes is in one of them at most. The pieces of a prompt may follow each other (vllm, sglang): steps
+// pass every stage in the order in which they were made, so the KV of the earlier pieces is there in time.
 // Not thread-safe: one driver, one thread.
 #pragma once
 
