@@ -40,7 +40,7 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   const std::uint32_t slot = table_.insert(s);
   waiting_.push(s.order, slot);
   prompt_tokens_waiting_ += s.prefill_left();
-  if (pool_.caches_prefixes()) {
+  if (knows_content_) {
     if (slot >= prefixes_.size()) prefixes_.resize(slot + std::size_t{1});
     prefixes_[slot].content = sequence.content_blocks;
     prefixes_[slot].started = false;
@@ -179,7 +179,7 @@ bool BatchScheduler::admit_first(std::int64_t tokens, const Hit& hit, StepPlan& 
   const std::int64_t kept_free = plan.pieces.empty() ? 0 : watermark_blocks_;
   if (blocks_at_admission(s, tokens, hit) + kept_free > pool_.free()) return false;
   const auto kv_tokens = static_cast<std::int32_t>(kv_tokens_at_admission(s, hit.tokens + tokens));
-  if (pool_.caches_prefixes()) start_prefix(slot, hit);
+  if (knows_content_) start_prefix(slot, hit);
   const bool has_room = pool_.grow(s.kv, kv_tokens);
   MUSTER_CHECK(has_room, "request {}: too few KV blocks", s.id.value);
   waiting_.pop();

@@ -111,8 +111,23 @@ class BatchScheduler : public Scheduler {
   // To be called by the constructor of a class that can; without effect when the limits do not ask for it.
   void cache_prefixes(const PrefixRules& rules);
   // What the first waiting sequence finds. Its last known token is always computed, so never all of it.
-  Hit first_hit(const StepPlan& plan);
+  virtual Hit first_hit(const StepPlan& plan);
   Hit first_hit() const { return pool_.caches_prefixes() ? look_up(waiting_.front()) : Hit{}; }
+  // A waiting sequence starts with this hit, and has no blocks yet.
+  virtual void start_prefix(std::uint32_t slot, const Hit& hit);
+  // It has computed so much without a step.
+  void skip(std::uint32_t slot, const Hit& hit);
+  // A sequence gives all its blocks back: it leaves, or was preempted. Place and tokens are as they were.
+  virtual void release_blocks(std::uint32_t slot);
+  // Of one sequence, for prefix caching.
+  struct Prefix {
+    std::span<const std::uint64_t> content;
+    std::vector<std::uint32_t> units;  // of its first content blocks, shared or own; kNoUnit: cannot be found
+    std::uint64_t chain = 0;           // of the last of them
+    bool started = false;              // counted in prefix_tokens_queried_
+  };
+  bool knows_content_ = false;    // prefixes_ is kept
+  std::vector<Prefix> prefixes_;  // [slots]
 
   void ignore_long_prefill_threshold() { piece_tokens_max_ = limits_.max_num_batched_tokens; }
   std::size_t last_in_order() const;  // index in running_, which must not be empty
@@ -136,14 +151,6 @@ class BatchScheduler : public Scheduler {
   WaitingQueue waiting_;
 
  private:
-  // Of one sequence, for the prefix cache.
-  struct Prefix {
-    std::span<const std::uint64_t> content;
-    std::vector<std::uint32_t> units;  // of its first content blocks, shared or own; kNoUnit: cannot be found
-    std::uint64_t chain = 0;           // of the last of them
-    bool started = false;              // counted in prefix_tokens_queried_
-  };
-
   struct AfterShortage {
     bool has_room = false;
     std::size_t index = 0;              // in running_, of the sequence that asked, or of the next one if it is gone
@@ -160,8 +167,6 @@ class BatchScheduler : public Scheduler {
   void check_prefixes() const;
 
   Hit look_up(std::uint32_t slot) const;
-  void start_prefix(std::uint32_t slot, const Hit& hit);
-  void release_blocks(std::uint32_t slot);
   // Its content up to so many tokens can be found from now on.
   void make_findable(std::uint32_t slot, std::int64_t tokens);
   void make_pieces_findable(const StepPlan& plan);
@@ -172,7 +177,6 @@ class BatchScheduler : public Scheduler {
   std::int64_t further_steps_with_same_hit(const StepPlan& plan, std::int64_t further_steps_max) const;
 
   PrefixRules prefix_rules_;
-  std::vector<Prefix> prefixes_;     // [slots]; empty without prefix caching
   std::size_t pieces_findable_ = 0;  // of the plan being made: the first so many have been through make_findable()
   std::int64_t prefix_tokens_queried_ = 0;
   std::int64_t prefix_tokens_hit_ = 0;

@@ -10,6 +10,7 @@ namespace muster::sched {
 void BatchScheduler::cache_prefixes(const PrefixRules& rules) {
   if (!limits_.prefix_caching || limits_.content_block_tokens == 0) return;
   prefix_rules_ = rules;
+  knows_content_ = true;
   pool_.cache_prefixes(limits_.content_block_tokens, rules.useless);
 }
 
@@ -38,7 +39,6 @@ BatchScheduler::Hit BatchScheduler::first_hit(const StepPlan& plan) {
 
 // Takes the units of the hit, before anything else is taken that could cost them their place.
 void BatchScheduler::start_prefix(std::uint32_t slot, const Hit& hit) {
-  Sequence& s = table_[slot];
   Prefix& prefix = prefixes_[slot];
   prefix.chain = 0;
   const auto units = static_cast<std::size_t>(hit.tokens / limits_.content_block_tokens);
@@ -46,10 +46,15 @@ void BatchScheduler::start_prefix(std::uint32_t slot, const Hit& hit) {
     prefix.chain = PrefixCache::chained(prefix.chain, prefix.content[i]);
     prefix.units.push_back(pool_.prefixes().find(prefix.chain));
   }
-  pool_.share(s.kv, prefix.units);
+  pool_.share(table_[slot].kv, prefix.units);
+  skip(slot, hit);
+}
+
+void BatchScheduler::skip(std::uint32_t slot, const Hit& hit) {
+  Sequence& s = table_[slot];
   s.computed = s.scheduled = static_cast<std::int32_t>(hit.tokens);
   prompt_tokens_waiting_ -= hit.tokens;
-  if (std::exchange(prefix.started, true)) return;
+  if (std::exchange(prefixes_[slot].started, true)) return;
   prefix_tokens_queried_ += s.known;
   prefix_tokens_hit_ += hit.tokens;
 }

@@ -32,7 +32,7 @@ struct SchedulerLimits {
   std::int64_t steps_in_flight_max = 1;  // pipeline stages
   // Prefix caching: a sequence starts with the KV of the content blocks that it shares with earlier ones and that are
   // still there. Engines find KV blocks, which are smaller; a trace knows content only in whole content blocks, so what
-  // is shared beyond the last whole one is computed again. Without effect for llama.cpp and static.
+  // is shared beyond the last whole one is computed again. Without effect for static.
   bool prefix_caching = false;
   std::int64_t content_block_tokens = 0;  // a multiple of kv_block_tokens (Mooncake: 512); 0: nothing is shared
   // Share of the KV blocks that stays free when a waiting sequence starts in a step that has others (vllm: watermark).
