@@ -11,6 +11,8 @@ void BatchScheduler::cache_prefixes(const PrefixRules& rules) {
   if (!limits_.prefix_caching || limits_.content_block_tokens == 0) return;
   prefix_rules_ = rules;
   knows_content_ = true;
+  MUSTER_CHECK(limits_.content_block_tokens <= KvBlockPool::kMaxSequenceTokens, "content blocks of {} tokens",
+               limits_.content_block_tokens);
   pool_.cache_prefixes(limits_.content_block_tokens, rules.useless);
 }
 
@@ -88,9 +90,12 @@ void BatchScheduler::make_findable(std::uint32_t slot, std::int64_t tokens) {
 
 void BatchScheduler::make_pieces_findable(const StepPlan& plan) {
   if (answers_are_findable_later()) return;
+  // 32 bits: this is once per piece, and the division is most of it.
+  const auto unit_tokens = static_cast<std::uint32_t>(limits_.content_block_tokens);
   for (; pieces_findable_ < plan.pieces.size(); ++pieces_findable_) {
     const Piece& piece = plan.pieces[pieces_findable_];
-    make_findable(piece.slot, piece.computed_before + piece.tokens);
+    if (static_cast<std::uint32_t>(piece.computed_before) % unit_tokens + piece.tokens >= unit_tokens)
+      make_findable(piece.slot, piece.computed_before + piece.tokens);
   }
 }
 
