@@ -13,7 +13,8 @@ BatchScheduler::BatchScheduler(const SchedulerLimits& limits)
                limits.long_prefill_token_threshold);
   MUSTER_CHECK(limits.prefill_tokens_while_decoding >= 0, "prefill_tokens_while_decoding {}",
                limits.prefill_tokens_while_decoding);
-  MUSTER_CHECK(limits.steps_in_flight_max >= 1, "steps_in_flight_max {}", limits.steps_in_flight_max);
+  MUSTER_CHECK(limits.steps_in_flight_max >= 1 && limits.steps_in_flight_max <= 65535, "steps_in_flight_max {}",
+               limits.steps_in_flight_max);
   MUSTER_CHECK(limits.admission_watermark >= 0 && limits.admission_watermark < 1, "admission_watermark {}",
                limits.admission_watermark);
   piece_tokens_max_ =
@@ -43,7 +44,7 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   const std::uint32_t slot = table_.insert(s);
   waiting_.push(s.order, slot);
   prompt_tokens_waiting_ += s.prefill_left();
-  if (pool_.caches_prefixes()) {
+  if (knows_content_) {
     if (slot >= prefixes_.size()) prefixes_.resize(slot + std::size_t{1});
     prefixes_[slot].content = sequence.content_blocks;
     prefixes_[slot].started = false;
@@ -55,7 +56,7 @@ bool BatchScheduler::abort(RequestId id) {
   const std::uint32_t slot = table_.find(id);
   if (slot == kNoSlot) return false;
   const bool was_running = table_[slot].place == Place::kRunning;
-  const bool in_flight = table_[slot].in_flight;
+  const bool in_flight = table_[slot].in_flight();
   leave(slot);
   if (was_running) drop_left_from_running();
   // The slot of a sequence in flight must not become another's before finish_step() has seen its piece.
@@ -136,12 +137,12 @@ std::int64_t BatchScheduler::preempt(std::size_t victim, StepPlan& plan) {
   const std::uint32_t slot = running_[victim];
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(victim));
   Sequence& s = table_[slot];
-  const std::int64_t withdrawn = s.in_flight ? withdraw_piece(slot, plan) : 0;
+  const std::int64_t withdrawn = s.in_flight() ? withdraw_piece(slot, plan) : 0;
   if (pool_.caches_prefixes() && answers_are_findable_later() && prefix_rules_.answers_survive_preemption)
     make_findable(slot, s.computed);
   release_blocks(slot);
   prompt_tokens_waiting_ -= s.prefill_left();
-  s.computed = 0;
+  s.computed = s.scheduled = 0;
   s.prefill_end = s.known;
   prompt_tokens_waiting_ += s.prefill_left();
   s.place = Place::kWaiting;
@@ -158,7 +159,7 @@ std::int64_t BatchScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) 
       std::find_if(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& p) { return p.slot == slot; });
   if (piece == plan.pieces.end()) return 0;
   const std::int64_t tokens = piece->tokens;
-  table_[slot].in_flight = false;
+  --table_[slot].steps_out;
   plan.pieces.erase(piece);
   return tokens;
 }
@@ -167,7 +168,7 @@ std::int64_t BatchScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) 
 std::int64_t BatchScheduler::admit_waiting(std::int64_t budget, StepPlan& plan) {
   while (!waiting_.empty() && !is_full() && budget > 0) {
     const Sequence& s = table_[waiting_.front()];
-    if (s.in_flight) break;  // preempted while its step was out, and not back yet
+    if (s.in_flight()) break;  // preempted while a step of it was out, and not back yet
     const Hit hit = first_hit(plan);
     const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, budget);
     if (tokens == 0 || !admit_first(tokens, hit, plan)) break;
@@ -182,14 +183,14 @@ bool BatchScheduler::admit_first(std::int64_t tokens, const Hit& hit, StepPlan& 
   const std::int64_t kept_free = plan.pieces.empty() ? 0 : watermark_blocks_;
   if (blocks_at_admission(s, tokens, hit) + kept_free > pool_.free()) return false;
   const auto kv_tokens = static_cast<std::int32_t>(kv_tokens_at_admission(s, hit.tokens + tokens));
-  if (s.kv_ready > 0) {
-    s.computed = std::exchange(s.kv_ready, 0);
-    prompt_tokens_waiting_ -= s.computed;
-  } else if (pool_.caches_prefixes()) {
+  const bool kv_came_along = s.kv_ready > 0;
+  if (knows_content_)
     start_prefix(slot, hit);
-  }
+  else if (s.kv_ready > 0)
+    skip(slot, hit);
   const bool has_room = pool_.grow(s.kv, kv_tokens);
   MUSTER_CHECK(has_room, "request {}: too few KV blocks", s.id.value);
+  if (kv_came_along && pool_.caches_prefixes() && !answers_are_findable_later()) make_findable(slot, s.computed);
   waiting_.pop();
   const auto by_order = [&](std::uint32_t a, std::uint32_t b) { return table_[a].order < table_[b].order; };
   const auto place = running_order_ == RunningOrder::kAdmission
@@ -212,9 +213,9 @@ void BatchScheduler::finish_step(Instant, const StepPlan& plan, std::span<const 
     Sequence& s = table_[piece.slot];
     const bool stops = !stopped.empty() && std::find(stopped.begin(), stopped.end(), piece.id) != stopped.end();
     stops_seen += stops;
-    s.in_flight = false;
+    --s.steps_out;
     if (s.place == Place::kLeaving) {
-      table_.release(piece.slot);
+      if (!s.in_flight()) table_.release(piece.slot);
       continue;
     }
     if (s.place == Place::kRunning) {
@@ -323,8 +324,9 @@ void BatchScheduler::finish_steps(Instant now, const StepPlan& plan, std::int64_
     Sequence& s = table_[piece.slot];
     MUSTER_CHECK(s.place == Place::kRunning && steps <= s.end - s.known,
                  "a jump of {} steps, but request {} has {} tokens left", steps, s.id.value, s.end - s.known);
-    s.in_flight = false;
+    s.steps_out = 0;
     s.computed += static_cast<std::int32_t>(steps);
+    s.scheduled = s.computed;
     s.known += static_cast<std::int32_t>(steps);
     const bool has_room = pool_.grow(s.kv, s.computed);
     MUSTER_CHECK(has_room, "a jump of {} steps ran out of KV blocks", steps);
@@ -379,8 +381,8 @@ void BatchScheduler::check_sequences() const {
     const Sequence& s = table_[slot];
     const bool is_in = s.place == Place::kRunning || s.place == Place::kWaiting;
     if (s.place == Place::kFree) continue;
-    in_flight += s.in_flight;
-    MUSTER_CHECK(is_in || s.in_flight, "request {} left, but its slot is kept", s.id.value);
+    in_flight += s.in_flight();
+    MUSTER_CHECK(is_in || s.in_flight(), "request {} left, but its slot is kept", s.id.value);
     blocks += pool_.blocks_of(s.kv);
     if (pool_.caches_prefixes()) {  // the shared ones are counted once, below
       for (const std::uint32_t unit : prefixes_[slot].units)
@@ -390,8 +392,13 @@ void BatchScheduler::check_sequences() const {
     MUSTER_CHECK(table_.find(s.id) == slot, "request {} cannot be found", s.id.value);
     MUSTER_CHECK(0 <= s.computed && s.computed < s.known && s.known < s.end,
                  "request {}: {} computed, {} known, end {}", s.id.value, s.computed, s.known, s.end);
-    MUSTER_CHECK(s.computed <= s.kv.tokens, "{}: request {}: {} computed, KV of {}",
-                 name(), s.id.value, s.computed, s.kv.tokens);
+    MUSTER_CHECK(s.computed <= s.scheduled && s.scheduled <= s.known && s.scheduled <= s.kv.tokens,
+                 "request {}: {} computed, {} scheduled, {} known, KV of {}", s.id.value, s.computed, s.scheduled,
+                 s.known, s.kv.tokens);
+    MUSTER_CHECK(s.place != Place::kRunning || (s.scheduled > s.computed) == s.in_flight(),
+                 "request {}: {} computed, {} scheduled, in {} steps", s.id.value, s.computed, s.scheduled,
+                 s.steps_out);
+    MUSTER_CHECK(prompts_are_pipelined_ || s.steps_out <= 1, "request {} is in {} steps", s.id.value, s.steps_out);
     prompt_tokens += s.prefill_left();
     running += s.place == Place::kRunning;
     waiting += s.place == Place::kWaiting;

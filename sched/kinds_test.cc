@@ -271,8 +271,7 @@ TEST_P(EveryKind, JumpsAsItStepsAndFinishesEverybody) {
 }
 
 TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
-  if (GetParam() == SchedulerKind::kStatic || GetParam() == SchedulerKind::kLlamaCpp)
-    GTEST_SKIP() << "has no prefix cache";
+  if (GetParam() == SchedulerKind::kStatic) GTEST_SKIP() << "has no prefix cache";
   Seen seen;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kScenarios / 2 && !HasFailure(); ++seed)
     run(GetParam(), true, seed, seen);
@@ -280,7 +279,7 @@ TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
   EXPECT_GT(seen.jumps, 1500);
   EXPECT_GT(seen.steps, 3 * seen.jumps);
   EXPECT_GT(seen.while_waiting, 200);
-  EXPECT_GT(5 * seen.hit, seen.queried);
+  EXPECT_GT(10 * seen.hit, seen.queried);
 }
 
 TEST_P(EveryKind, IsFoundByItsName) {

@@ -45,7 +45,7 @@ class MusterScheduler final : public BatchScheduler {
   std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t) const override { return s.known; }
   std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const override;
 
-  static bool is_pending_prompt(const Sequence& s) { return !s.in_flight && s.prefill_left() > 0; }
+  static bool is_pending_prompt(const Sequence& s) { return !s.in_flight() && s.prefill_left() > 0; }
   std::int64_t start_first(std::int64_t prefill, StepPlan& plan);
   bool is_less_urgent(std::uint32_t slot, const Sequence& than) const {
     return table_[slot].order.priority > than.order.priority;
@@ -75,7 +75,7 @@ bool MusterScheduler::finds_place_by_preemption(const Sequence& s, bool with_nex
 // Starts the first waiting sequence, if it finds a place. Returns the tokens of its first piece; 0: it does not start.
 std::int64_t MusterScheduler::start_first(std::int64_t prefill, StepPlan& plan) {
   const Sequence& s = table_[waiting_.front()];
-  if (s.in_flight) return 0;  // preempted while its step was out, and not back yet
+  if (s.in_flight()) return 0;  // preempted while its step was out, and not back yet
   Hit hit = first_hit(plan);
   if (!finds_place(s, hit, pool_.free())) {
     if (!finds_place_by_preemption(s, false)) return 0;

@@ -10,6 +10,9 @@ namespace muster::sched {
 void BatchScheduler::cache_prefixes(const PrefixRules& rules) {
   if (!limits_.prefix_caching || limits_.content_block_tokens == 0) return;
   prefix_rules_ = rules;
+  knows_content_ = true;
+  MUSTER_CHECK(limits_.content_block_tokens <= KvBlockPool::kMaxSequenceTokens, "content blocks of {} tokens",
+               limits_.content_block_tokens);
   pool_.cache_prefixes(limits_.content_block_tokens, rules.useless);
 }
 
@@ -37,7 +40,7 @@ BatchScheduler::Hit BatchScheduler::first_hit(const StepPlan& plan) {
 
 // Takes the units of the hit, before anything else is taken that could cost them their place.
 void BatchScheduler::start_prefix(std::uint32_t slot, const Hit& hit) {
-  Sequence& s = table_[slot];
+  if (table_[slot].kv_ready > 0) return skip(slot, hit);
   Prefix& prefix = prefixes_[slot];
   prefix.chain = 0;
   const auto units = static_cast<std::size_t>(hit.tokens / limits_.content_block_tokens);
@@ -45,10 +48,15 @@ void BatchScheduler::start_prefix(std::uint32_t slot, const Hit& hit) {
     prefix.chain = PrefixCache::chained(prefix.chain, prefix.content[i]);
     prefix.units.push_back(pool_.prefixes().find(prefix.chain));
   }
-  pool_.share(s.kv, prefix.units);
-  s.computed = static_cast<std::int32_t>(hit.tokens);
+  pool_.share(table_[slot].kv, prefix.units);
+  skip(slot, hit);
+}
+
+void BatchScheduler::skip(std::uint32_t slot, const Hit& hit) {
+  Sequence& s = table_[slot];
+  s.computed = s.scheduled = static_cast<std::int32_t>(hit.tokens);
   prompt_tokens_waiting_ -= hit.tokens;
-  if (std::exchange(prefix.started, true)) return;
+  if (std::exchange(s.kv_ready, 0) > 0 || std::exchange(prefixes_[slot].started, true)) return;
   prefix_tokens_queried_ += s.known;
   prefix_tokens_hit_ += hit.tokens;
 }
@@ -82,9 +90,12 @@ void BatchScheduler::make_findable(std::uint32_t slot, std::int64_t tokens) {
 
 void BatchScheduler::make_pieces_findable(const StepPlan& plan) {
   if (answers_are_findable_later()) return;
+  // 32 bits: this is once per piece, and the division is most of it.
+  const auto unit_tokens = static_cast<std::uint32_t>(limits_.content_block_tokens);
   for (; pieces_findable_ < plan.pieces.size(); ++pieces_findable_) {
     const Piece& piece = plan.pieces[pieces_findable_];
-    make_findable(piece.slot, piece.computed_before + piece.tokens);
+    if (static_cast<std::uint32_t>(piece.computed_before) % unit_tokens + piece.tokens >= unit_tokens)
+      make_findable(piece.slot, piece.computed_before + piece.tokens);
   }
 }
 

@@ -259,6 +259,49 @@ TEST(TensorrtLlmPrefix, APromptIsFoundWhenAllOfItIsComputed) {
       .done("2 3");
 }
 
+TEST(LlamaCppPrefix, TheIdleSlotWithTheLongestCommonPrefixIsTaken) {
+  SchedulerLimits two = limits();
+  two.max_num_seqs = 2;
+  Script(two, SchedulerKind::kLlamaCpp)
+      .arrive(1, {.prompt = 70, .max_tokens = 1, .content = {7, 8}})
+      .arrive(2, {.prompt = 40, .max_tokens = 1, .content = {5}})
+      .schedules("1:70p* 2:40p*")
+      .done("1 2")
+      .arrive(3, {.prompt = 70, .max_tokens = 1, .content = {5, 6}})
+      .schedules("3:38p*")  // in the slot of 2
+      .done("3")
+      .arrive(4, {.prompt = 100, .max_tokens = 1, .content = {7, 8, 9}})
+      .arrive(5, {.prompt = 100, .max_tokens = 1, .content = {7, 8, 9}})
+      .schedules("4:36p* 5:100p*")  // the slot of 1 is taken by then
+      .done("4 5")
+      .found(32 + 64, 70 + 40 + 70 + 100 + 100);
+}
+
+TEST(LlamaCppPrefix, ASlotThatHasLittleInCommonIsTakenOnlyWhenItIsIdleForLongest) {
+  SchedulerLimits two = limits();
+  two.max_num_seqs = 2;
+  Script(two, SchedulerKind::kLlamaCpp)
+      .arrive(1, {.prompt = 40, .max_tokens = 1, .content = {5}})
+      .schedules("1:40p*")
+      .done("1")
+      .arrive(2, {.prompt = 400, .max_tokens = 1, .content = {5, 1}})
+      .schedules("2:400p*")  // 32 of 400 tokens: the slot that was never used
+      .done("2")
+      .arrive(3, {.prompt = 400, .max_tokens = 1, .content = {5, 2}})
+      .schedules("3:368p*");  // as little, but that slot is also idle for longest
+}
+
+TEST(LlamaCppPrefix, ASlotKeepsTheAnswerToo) {
+  Script(limits(), SchedulerKind::kLlamaCpp)
+      .arrive(1, {.prompt = 30, .max_tokens = 40, .content = {7, 8}})
+      .schedules("1:30p*")
+      .done()
+      .schedules("1:1d")
+      .jumps(39, "1")
+      .arrive(2, {.prompt = 90, .max_tokens = 1, .content = {7, 8}})
+      .schedules("2:26p*");
+}
+
 TEST(MusterPrefix, APreemptedSequenceFindsItsOwnBlocks) {
   Script(with_blocks(8), SchedulerKind::kMuster)
       .arrive(1, {.prompt = 70, .max_tokens = 9, .priority = 1, .content = {7, 8}})

@@ -5,7 +5,8 @@
 //     decodes pause while anybody can start, and while a prompt that was cut is unfinished.
 //  2. A step of prompts has chunked_prefill_size tokens (max_num_batched_tokens here): first the prompt that was cut in
 //     an earlier step, then waiting ones by (priority, arrival) until the first that cannot start. A prompt longer than
-//     what is left is cut to whole KV pages, and is the last of the step: only one prompt is ever in pieces.
+//     what is left is cut to whole KV pages, and is the last of the step: only one prompt is ever in pieces. With
+//     pipeline stages its chunks follow each other (sglang#5724, #11857: chunked pipeline parallelism).
 //  3. Admission estimates what the running ones will still need: a sequence starts when prompt + expected answer is
 //     less than the free KV tokens minus new_token_ratio * the answers of those that run (of those that started in the
 //     same step: all of them). An answer counts for at most 4096 tokens (clip_max_new_tokens). max_running_requests
@@ -54,6 +55,7 @@ class SglangScheduler final : public BatchScheduler {
  public:
   explicit SglangScheduler(const SchedulerLimits& limits) : BatchScheduler(limits) {
     after_preemption_ = AfterPreemption::kBehindAll;
+    prompts_are_pipelined_ = true;
     ignore_long_prefill_threshold();
     if (limits.kv_block_tokens <= limits.max_num_batched_tokens) chunk_tokens_ = limits.kv_block_tokens;
     cache_prefixes({.findable = Findable::kWhenComputed,
@@ -118,7 +120,7 @@ std::int64_t SglangScheduler::continue_cut_prompt(std::int64_t budget, StepPlan&
   const std::uint32_t slot = running_.back();
   Sequence& s = table_[slot];
   const std::int64_t tokens = piece_tokens(s, budget);
-  if (s.computed + tokens == s.known) cut_arrival_ = 0;
+  if (s.scheduled + tokens == s.known) cut_arrival_ = 0;
   add_piece(slot, s, tokens, plan);
   return budget - tokens;
 }
@@ -129,7 +131,6 @@ std::int64_t SglangScheduler::schedule_prompts(StepPlan& plan) {
   std::int64_t full_answers = 0;  // of those that end their prompt in this step
   const bool goes_on = has_cut_prompt();
   if (goes_on) {
-    if (table_[running_.back()].in_flight) return budget;
     budget = continue_cut_prompt(budget, plan);
     if (has_cut_prompt()) return budget;
     full_answers = answer_tokens(table_[running_.back()]);
@@ -138,7 +139,7 @@ std::int64_t SglangScheduler::schedule_prompts(StepPlan& plan) {
   const std::int64_t answers = answer_tokens_running(0) - full_answers;
   while (!waiting_.empty() && !is_full() && budget > 0) {
     const Sequence& s = table_[waiting_.front()];
-    if (s.in_flight) break;
+    if (s.in_flight()) break;
     const Hit hit = first_hit(plan);
     if (!running_.empty() && missing(s, hit, pool_.free(), answers, ratio_) + full_answers * kRatioOne >= 0) break;
     const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, budget);
@@ -153,19 +154,19 @@ std::int64_t SglangScheduler::schedule_prompts(StepPlan& plan) {
 }
 
 void SglangScheduler::retract_on_shortage(StepPlan& plan) {
-  const auto is_ready = [&](std::uint32_t slot) {
+  const auto decodes_now = [&](std::uint32_t slot) {
     const Sequence& s = table_[slot];
-    return !s.in_flight && s.prefill_left() == 0;
+    return !s.in_flight() && s.prefill_left() == 0;
   };
   const auto blocks_missing = [&] {
     std::int64_t needed = 0;
     for (const std::uint32_t slot : running_) {
       const Sequence& s = table_[slot];
-      if (is_ready(slot)) needed += pool_.shortfall(s.kv, s.computed + 1);
+      if (decodes_now(slot)) needed += pool_.shortfall(s.kv, s.computed + 1);
     }
     return needed > pool_.free();
   };
-  auto stay = static_cast<std::int64_t>(std::count_if(running_.begin(), running_.end(), is_ready));
+  auto stay = static_cast<std::int64_t>(std::count_if(running_.begin(), running_.end(), decodes_now));
   if (stay <= 1 || !blocks_missing()) return;
   // Fewest emitted tokens first; of equals the longest prompt, then the latest.
   const auto goes_before = [&](std::uint32_t a, std::uint32_t b) {
@@ -177,7 +178,7 @@ void SglangScheduler::retract_on_shortage(StepPlan& plan) {
     std::size_t victim = running_.size();
     for (std::size_t i = 0; i < running_.size(); ++i) {
       const bool is_first = victim == running_.size() || goes_before(running_[i], running_[victim]);
-      if (is_ready(running_[i]) && is_first) victim = i;
+      if (decodes_now(running_[i]) && is_first) victim = i;
     }
     preempt(victim, plan);
     --stay;
@@ -185,7 +186,7 @@ void SglangScheduler::retract_on_shortage(StepPlan& plan) {
   std::int64_t emitted = 0, max_tokens = 0;
   for (const std::uint32_t slot : running_) {
     const Sequence& s = table_[slot];
-    if (!is_ready(slot)) continue;
+    if (!decodes_now(slot)) continue;
     emitted += s.emitted();
     max_tokens += s.end - s.prompt;
   }

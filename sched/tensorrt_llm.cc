@@ -16,9 +16,12 @@
 //     computed twice is not stored twice. Blocks that nobody holds are evicted least recently used first, leaves
 //     first, after all blocks that hold nothing. At least one token is computed.
 //
-// Where this differs: (a) the chunks of one prompt do not follow each other down the pipeline (a sequence is in one
-// step at most); (b) a waiting sequence with an urgent priority pauses nobody under MAX_UTILIZATION; (c) blocks are
-// reused in whole content blocks (scheduler.h), without retention priorities, host memory or copies of partial blocks.
+// With pipeline stages, a request that is in a micro-batch in flight is left out of the others (batch_manager/
+// microBatchScheduler: inflightReqIds), so the chunks of one prompt do not follow each other down the pipeline.
+//
+// Where this differs: (a) a waiting sequence with an urgent priority pauses nobody under MAX_UTILIZATION; (b) blocks
+// are reused in whole content blocks (scheduler.h), without retention priorities, host memory or copies of partial
+// blocks.
 #include "batch_scheduler.h"
 #include "engines.h"
 

@@ -140,9 +140,10 @@ void ReferenceScheduler::preempt(std::uint64_t serial, StepPlan& plan) {
   Request& request = *find_serial(serial);
   take_blocks_back(request);
   request.computed = 0;
+  request.scheduled = 0;
   request.emitted_at_start = request.emitted;
   request.running = false;
-  if (request.in_step == step_ + 1) request.in_step = 0;  // of the step that is being made
+  std::erase(request.in_steps, step_ + 1);  // the step that is being made
   std::erase(admitted_, serial);
   std::erase_if(plan.pieces, [&](const Piece& p) { return p.slot == static_cast<std::uint32_t>(serial); });
   plan.preempted.push_back(request.id);
@@ -156,7 +157,7 @@ std::int64_t ReferenceScheduler::tokens_of(const StepPlan& plan) {
 }
 
 std::int64_t ReferenceScheduler::tokens_to_schedule(const Request& request, std::int64_t budget) const {
-  std::int64_t tokens = request.known() - request.computed;
+  std::int64_t tokens = request.known() - request.scheduled;
   const std::int64_t cap = limits_.long_prefill_token_threshold;
   if (cap > 0 && tokens > cap) tokens = cap;
   return std::min(tokens, budget);
@@ -167,10 +168,11 @@ void ReferenceScheduler::put_into_plan(Request& request, std::int64_t tokens, St
   piece.id = request.id;
   piece.slot = static_cast<std::uint32_t>(request.serial);
   piece.tokens = tokens;
-  piece.computed_before = request.computed;
-  piece.decode = request.computed >= request.to_prefill();
-  piece.samples = request.computed + tokens == request.known();
-  request.in_step = step_ + 1;
+  piece.computed_before = request.scheduled;
+  piece.decode = request.scheduled >= request.to_prefill();
+  piece.samples = request.scheduled + tokens == request.known();
+  request.scheduled += tokens;
+  request.in_steps.push_back(step_ + 1);
   plan.pieces.push_back(piece);
 }
 
@@ -187,6 +189,7 @@ bool ReferenceScheduler::start(Request& request, std::int64_t budget, StepPlan& 
     request.computed += limits_.content_block_tokens;
     ++request.cached;
   }
+  request.scheduled = request.computed;
   const std::int64_t tokens = tokens_to_schedule(request, budget);
   const auto watermark = static_cast<std::size_t>(limits_.admission_watermark * static_cast<double>(limits_.kv_blocks));
   if (!give_blocks(request, request.computed + tokens) || (!plan.pieces.empty() && free_blocks_.size() < watermark)) {
@@ -213,11 +216,13 @@ bool ReferenceScheduler::schedule(Instant, StepPlan& plan) {
 
   const std::vector<std::uint64_t> in_order = admitted_;
   for (std::uint64_t serial : in_order) {
-    if (!find_serial(serial)->running || find_serial(serial)->in_step != 0) continue;
+    // Whose known tokens are all out waits for the one that they will sample.
+    if (!find_serial(serial)->running || find_serial(serial)->scheduled == find_serial(serial)->known()) continue;
     const std::int64_t budget = limits_.max_num_batched_tokens - tokens_of(plan);
     if (budget == 0) break;
     const std::int64_t tokens = tokens_to_schedule(*find_serial(serial), budget);
-    while (find_serial(serial)->running && !give_blocks(*find_serial(serial), find_serial(serial)->computed + tokens)) {
+    while (find_serial(serial)->running &&
+           !give_blocks(*find_serial(serial), find_serial(serial)->scheduled + tokens)) {
       preempt(last_in_order(), plan);
     }
     if (find_serial(serial)->running) put_into_plan(*find_serial(serial), tokens, plan);
@@ -229,7 +234,7 @@ bool ReferenceScheduler::schedule(Instant, StepPlan& plan) {
     Request& request = *find_serial(first_waiting());
     const std::int64_t budget = limits_.max_num_batched_tokens - tokens_of(plan);
     if (budget == 0 || static_cast<std::int64_t>(admitted_.size()) == limits_.max_num_seqs) break;
-    if (request.in_step != 0) break;
+    if (!request.in_steps.empty()) break;
     if (!start(request, budget, plan)) break;
   }
 
@@ -254,7 +259,7 @@ void ReferenceScheduler::finish_step(Instant, const StepPlan& plan, std::span<co
   for (const Piece& piece : plan.pieces) {
     Request* request = find_serial(piece.slot);
     if (!request) continue;  // aborted
-    request->in_step = 0;
+    std::erase(request->in_steps, plan.step);
     if (request->running) request->computed += piece.tokens;
     if (!piece.samples) continue;
     request->emitted += 1;

@@ -36,14 +36,15 @@ class ReferenceScheduler final : public Scheduler {
     std::int64_t max_tokens = 0;
     std::int64_t emitted = 0;
     std::int64_t computed = 0;
+    std::int64_t scheduled = 0;         // computed, and in the steps that are out with it
     std::int64_t emitted_at_start = 0;  // when it last entered the waiting queue: these count as prompt
     std::int32_t priority = 0;
-    std::uint64_t serial = 0;            // order of arrival; also its name inside the plans, as ids may come again
-    bool running = false;                // else waiting
-    std::uint64_t in_step = 0;           // the step that is out with it; 0: none
-    std::vector<std::int64_t> blocks;    // ids, in the order of the tokens; shared ones too
-    std::vector<std::uint64_t> content;  // ids of its content blocks
-    std::size_t cached = 0;              // of them: in cached_ or found there
+    std::uint64_t serial = 0;             // order of arrival; also its name inside the plans, as ids may come again
+    bool running = false;                 // else waiting
+    std::vector<std::uint64_t> in_steps;  // that are out with it
+    std::vector<std::int64_t> blocks;     // ids, in the order of the tokens; shared ones too
+    std::vector<std::uint64_t> content;   // ids of its content blocks
+    std::size_t cached = 0;               // of them: in cached_ or found there
     bool started = false;
 
     std::int64_t known() const { return prompt + emitted; }

@@ -2,7 +2,9 @@
 //
 // Sans-IO: owns no clock, thread or device. The driver (the embedded engine with real steps, or the simulator with
 // `cost` in place of the step) calls schedule(), runs the step, and reports it with finish_step(). Up to
-// `steps_in_flight_max` steps may be out at once (pipeline stages); a sequence is in at most one of them.
+// `steps_in_flight_max` steps may be out at once (pipeline stages). A decode waits for the token before it, so a
+// sequence that decodes is in one of them at most. The pieces of a prompt may follow each other (vllm, sglang): steps
+// pass every stage in the order in which they were made, so the KV of the earlier pieces is there in time.
 // Not thread-safe: one driver, one thread.
 #pragma once
 
@@ -30,7 +32,7 @@ struct SchedulerLimits {
   std::int64_t steps_in_flight_max = 1;  // pipeline stages
   // Prefix caching: a sequence starts with the KV of the content blocks that it shares with earlier ones and that are
   // still there. Engines find KV blocks, which are smaller; a trace knows content only in whole content blocks, so what
-  // is shared beyond the last whole one is computed again. Without effect for llama.cpp and static.
+  // is shared beyond the last whole one is computed again. Without effect for static.
   bool prefix_caching = false;
   std::int64_t content_block_tokens = 0;  // a multiple of kv_block_tokens (Mooncake: 512); 0: nothing is shared
   // Share of the KV blocks that stays free when a waiting sequence starts in a step that has others (vllm: watermark).
