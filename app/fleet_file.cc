@@ -8,6 +8,7 @@
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 #include "muster/files/lines.h"
+#include "muster/sched/scheduler.h"
 #include "slo_file.h"
 
 namespace muster::app {
@@ -59,6 +60,15 @@ Result<void> read_startup(const files::Node& node, PoolSpec& pool) {
   return {};
 }
 
+Result<void> read_scheduler(const files::Node& node, PoolSpec& pool) {
+  MUSTER_TRY(pool.scheduler, node.text());
+  if (sched::parse_scheduler(pool.scheduler)) return {};
+  std::vector<std::string> names;
+  for (const sched::SchedulerKind kind : sched::kSchedulerKinds) names.emplace_back(sched::name(kind));
+  return node.error(fmt::format("unknown scheduler '{}'{}; known are {}", pool.scheduler,
+                                did_you_mean(pool.scheduler, names), join(names, ", ")));
+}
+
 Result<PoolSpec> read_pool(const files::Node& node) {
   PoolSpec pool;
   files::MapReader read(node);
@@ -66,6 +76,8 @@ Result<PoolSpec> read_pool(const files::Node& node) {
   read.required("model", pool.model);
   read.required("engine", pool.engine);
   read.required("gpu", pool.gpu);
+  if (const auto scheduler = read.child("scheduler"))
+    if (const Result<void> r = read_scheduler(*scheduler, pool); !r) read.fail_with(std::unexpected(r.error()));
   read.optional("precision", pool.precision);
   read.optional("kv_precision", pool.kv_precision);
   read.optional("zones", pool.zones);

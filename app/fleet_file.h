@@ -20,6 +20,7 @@ struct PoolSpec {
   std::string name;
   std::string model;
   std::string engine;
+  std::string scheduler;  // whose rules form the batches; empty: the engine's own
   std::string gpu;
   std::string precision = "bf16";
   std::string kv_precision;  // empty: the engine's auto

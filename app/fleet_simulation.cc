@@ -55,7 +55,8 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
   sim::Scenario s;
   s.kind.step = pool.timer.get();
   // The names of the engines are those of their default schedulers.
-  s.kind.scheduler = sched::parse_scheduler(engine.version.engine).value_or(sched::SchedulerKind::kVllm);
+  const std::string& scheduler = pool.spec.scheduler.empty() ? engine.version.engine : pool.spec.scheduler;
+  s.kind.scheduler = sched::parse_scheduler(scheduler).value_or(sched::SchedulerKind::kVllm);
   s.kind.limits = {.max_num_batched_tokens = cost::max_num_batched_tokens(pool.deployment),
                    .max_num_seqs = cost::max_num_seqs(pool.deployment),
                    .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
@@ -236,6 +237,14 @@ report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::o
                        .gpu_hours = o.gpu_seconds / 3600,
                        .steps = o.steps,
                        .digest = fmt::format("{:016x}", o.digest)};
+  if (o.stage_busy_seconds.size() > 1 && o.occupied_seconds > 0) {
+    double busy = 0;
+    for (const double seconds_busy : o.stage_busy_seconds) {
+      m.stages.push_back({.busy = seconds_busy / o.occupied_seconds});
+      busy += m.stages.back().busy;
+    }
+    m.bubble_share = 1 - busy / static_cast<double>(m.stages.size());
+  }
   if (s.disaggregation) {
     const sim::KvTransferFigures& t = o.kv_transfers;
     const double each_ms = t.transfers > 0 ? 1e3 / static_cast<double>(t.transfers) : 0;

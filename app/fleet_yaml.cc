@@ -57,6 +57,7 @@ std::string pool_text(const PoolSpec& pool) {
   std::string out =
       fmt::format("  - name: {}\n    model: {}\n    engine: {}\n    gpu: {}\n    precision: {}\n", scalar(pool.name),
                   scalar(pool.model), scalar(pool.engine), scalar(pool.gpu), scalar(pool.precision));
+  if (!pool.scheduler.empty()) out += fmt::format("    scheduler: {}\n", scalar(pool.scheduler));
   if (!pool.kv_precision.empty()) out += fmt::format("    kv_precision: {}\n", scalar(pool.kv_precision));
   out += fmt::format("    parallel: {{tp: {}, pp: {}{}}}\n", pool.tp, pool.pp,
                      pool.ep > 1 ? fmt::format(", ep: {}", pool.ep) : "");

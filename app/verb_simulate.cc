@@ -11,6 +11,7 @@
 #include "muster/workload/profile.h"
 #include "muster/workload/read.h"
 #include "progress.h"
+#include "run_outputs.h"
 #include "verbs.h"
 
 namespace muster::app {
@@ -21,6 +22,7 @@ struct Options {
   double scale = 1, warm_up_s = 0, sample_s = 2;
   std::uint64_t seed = 1;
   bool step_by_step = false, json = false;
+  OutputOptions outputs;
   std::vector<std::string> catalog_files;
 };
 
@@ -71,6 +73,7 @@ Result<int> run(const Options& options, const Console& console) {
   s.step_by_step = options.step_by_step;
   s.warm_up = from_seconds(options.warm_up_s);
   s.sample_interval = from_seconds(options.sample_s);
+  MUSTER_TRY(const std::unique_ptr<RunOutputs> outputs, RunOutputs::attach(options.outputs, s));
 
   ProgressLine progress(console.progress && !options.json);
   const double started = wall_seconds();
@@ -82,17 +85,32 @@ Result<int> run(const Options& options, const Console& console) {
   report::RunMetrics result = metrics(s, outcome, std::nullopt, prepared.pools.front()->spec.name);
   result.usd = cost_usd(prepared, outcome);
   result.wall_s = wall_seconds() - started;
+  MUSTER_TRY_VOID(outputs->finish(outcome));
 
   const std::string json = report::to_json(result);
   if (!options.out.empty()) {
     const std::filesystem::path out(options.out);
+    report::RunPlots to_plot = plots(s, outcome);
+    to_plot.pipeline = outputs->pipeline();
     MUSTER_TRY_VOID(
         files::write_file((out / "report.html").string(),
-                          report::html(result, plots(s, outcome), fmt::format("{} on {}", fleet.fleet, trace.source))));
+                          report::html(result, to_plot, fmt::format("{} on {}", fleet.fleet, trace.source))));
     MUSTER_TRY_VOID(files::write_file((out / "result.json").string(), json));
   }
   console.print(options.json ? json : report::terminal(result, console.style));
   return exit_code(fleet, outcome);
+}
+
+void add_outputs(CLI::App& verb, OutputOptions& options) {
+  verb.add_option("--requests", options.requests, "Write a line per request: FILE.jsonl or FILE.csv, also .gz");
+  verb.add_option(
+      "--trace-events", options.trace_events,
+      "Write steps, requests and events for ui.perfetto.dev: FILE.json or FILE.json.gz. With --step-by-step "
+      "every step is single");
+  verb.add_option("--trace-window", options.trace_window,
+                  "What part of the run --trace-events holds, such as 60s..90s");
+  verb.add_option("--trace-replicas", options.trace_replicas, "Which replicas it holds, such as 0,1 (default: all)");
+  verb.add_option("--series", options.series, "Write the time series of the plots: FILE.csv");
 }
 
 }  // namespace
@@ -114,10 +132,12 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
   verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--sample", options->sample_s, "Seconds between two points of the plots")
+  verb->add_option("--resolution,--sample", options->sample_s,
+                   "Seconds between two points of the plots and of --series; coarser when there would be too many")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
+  add_outputs(*verb, options->outputs);
   verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
   verb->add_flag("--step-by-step", options->step_by_step, "Never jump over alike decode steps: slow, same digest");

@@ -97,6 +97,10 @@ Json prefix_cache(const PrefixCacheMetrics& p) {
       {"queried_tokens", num(p.queried_tokens)}, {"hit_tokens", num(p.hit_tokens)}, {"hit_rate", num(p.hit_rate())}};
 }
 
+Json stage_metrics(const StageMetrics& s) {
+  return {{"busy", num(s.busy)}};
+}
+
 Json run_json(const RunMetrics& r) {
   return {{"load", r.load},
           {"requests", r.requests},
@@ -121,8 +125,12 @@ Json run_json(const RunMetrics& r) {
           {"goodput_rps", num(r.goodput_rps)},
           {"gpu_hours", num(r.gpu_hours)},
           {"usd", num(r.usd)},
+          {"stages", list_of(r.stages, stage_metrics)},
+          {"bubble_share", num(r.bubble_share)},
           {"steps", r.steps},
           {"wall_s", num(r.wall_s)},
+          {"requests_per_wall_s", num(r.requests_per_wall_s())},
+          {"steps_per_wall_s", num(r.steps_per_wall_s())},
           {"digest", r.digest},
           {"classes", list_of(r.classes, group)},
           {"tenants", list_of(r.tenants, group)},

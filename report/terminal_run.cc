@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "muster/core/text.h"
 #include "muster/report/format.h"
 #include "muster/report/terminal.h"
 #include "page.h"
@@ -155,8 +156,15 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
               fmt::format("{}, {:.4g} GiB; {} each, and {} waiting for the link", n(r.kv_transfers->transfers),
                           r.kv_transfers->gib, milliseconds(r.kv_transfers->mean_ms),
                           milliseconds(r.kv_transfers->mean_wait_ms)));
+  if (r.bubble_share) {
+    std::vector<std::string> busy;
+    for (const StageMetrics& stage : r.stages) busy.push_back(percent(stage.busy));
+    page.fact("Pipeline", fmt::format("{} bubbles; stages busy {} of the time with a step in flight",
+                                      percent(*r.bubble_share), join(busy, ", ")));
+  }
   page.fact("Cost", fmt::format("{} GPU-hours, {}", number(r.gpu_hours), r.usd ? usd(*r.usd) : "no price known"));
-  page.fact("Run", fmt::format("{} engine steps in {}{}", n(r.steps), duration(r.wall_s),
+  page.fact("Run", fmt::format("{} engine steps in {} ({} requests/s, {} steps/s){}", n(r.steps), duration(r.wall_s),
+                               count(std::round(r.requests_per_wall_s())), count(std::round(r.steps_per_wall_s())),
                                r.digest.empty() ? "" : "; digest " + r.digest));
   if (r.ttft_parts)
     page.fact(
