@@ -26,6 +26,8 @@ class BatchScheduler : public Scheduler {
                    std::vector<RequestId>& finished) final;
   std::int64_t steps_alike(const StepPlan& plan) const final;
   void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) final;
+  std::int64_t rounds_alike(std::span<const StepPlan* const> plans) const final;
+  void advance_rounds(Instant now, std::span<StepPlan* const> plans, std::int64_t rounds) final;
   SchedulerState state() const final;
   void check() const final;
 
@@ -44,6 +46,10 @@ class BatchScheduler : public Scheduler {
   // (at least 1), admit nobody, if each decodes the same sequences? 0 also when a step beside it would admit somebody.
   // Never too many; too few only costs time. The default is for classes that admit last in a step, by admit_waiting().
   virtual std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const;
+  // Several steps are out and decode all that runs: `all` has their pieces, the smallest of them `smallest`. How many
+  // rounds, at most `rounds_max` (at least 1), admit nobody? Never too many.
+  virtual std::int64_t rounds_without_admission(const StepPlan& all, std::int64_t smallest,
+                                                std::int64_t rounds_max) const;
   // `plan` and steps - 1 like it are back.
   virtual void steps_done(const StepPlan& /*plan*/, std::int64_t /*steps*/) {}
 

@@ -83,6 +83,7 @@ struct Seen {
   std::int64_t jumps = 0, steps = 0, while_waiting = 0;
   std::int64_t preemptions = 0, finished = 0, refused = 0, longest_tested = 0;
   std::int64_t queried = 0, hit = 0;
+  std::int64_t rounds = 0;
 };
 
 // Two of a kind, fed the same; one jumps where it can, the other never does.
@@ -169,6 +170,38 @@ class Twins {
     seen.jumps += steps > 1;
     seen.steps += steps > 1 ? steps : 0;
     seen.longest_tested += !may_repeat_;
+  }
+
+  // If all that is out is alike for some rounds: the jumper takes them, the stepper goes step by step.
+  void advance(Seen& seen) {
+    std::vector<StepPlan*> plans;
+    for (Plans& p : out_) plans.push_back(&p.jumper);
+    const std::vector<const StepPlan*> seen_plans(plans.begin(), plans.end());
+    const std::int64_t alike = jumper_->rounds_alike(seen_plans);
+    if (alike == 0) return;
+    const std::int64_t rounds = rng_.below(3) ? alike : between(rng_, 1, alike);
+    seen.while_waiting += jumper_->state().waiting > 0;
+    jumper_->advance_rounds({}, plans, rounds);
+    for (std::size_t step = 0; step < static_cast<std::size_t>(rounds) * out_.size(); ++step) {
+      std::vector<RequestId> finished;
+      StepPlan beside;
+      StepPlan& oldest = out_[step % out_.size()].stepper;
+      ASSERT_FALSE(stepper_->schedule({}, beside)) << to_text(beside);
+      ASSERT_TRUE(beside.preempted.empty());
+      stepper_->finish_step({}, oldest, {}, finished);
+      ASSERT_TRUE(finished.empty());
+      ASSERT_TRUE(stepper_->schedule({}, oldest));
+      stepper_->check();
+    }
+    for (const Plans& p : out_) {
+      expect_same_plan(p.jumper, p.stepper);
+      EXPECT_EQ(p.jumper.step, p.stepper.step);
+      EXPECT_TRUE(p.stepper.preempted.empty());
+    }
+    expect_same_state();
+    seen.rounds += rounds;
+    seen.jumps += out_.size() > 1;
+    may_repeat_ = true;
   }
 
   SchedulerState state() const { return jumper_->state(); }
@@ -280,6 +313,32 @@ TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
   EXPECT_GT(seen.steps, 3 * seen.jumps);
   EXPECT_GT(seen.while_waiting, 200);
   EXPECT_GT(10 * seen.hit, seen.queried);
+}
+
+void run_rounds(SchedulerKind kind, std::uint64_t seed, Seen& seen) {
+  Rng rng = Rng::stream(seed, 0, "scheduler rounds");
+  SchedulerLimits limits = random_limits(rng, false);
+  limits.steps_in_flight_max = between(rng, 1, 4);
+  limits.prefix_caching = rng.below(2) == 0;
+  SCOPED_TRACE(fmt::format("{}, seed {}: {}", name(kind), seed, to_text(limits)));
+  Twins twins(kind, limits, false, rng);
+  for (int round = 0; round < 80 && !::testing::Test::HasFailure(); ++round) {
+    if (rng.below(6) == 0) twins.add(seen);
+    if (rng.below(25) == 0) twins.abort();
+    while (twins.schedule() && rng.below(5) != 0) {
+    }
+    if (twins.any_out()) twins.advance(seen);
+    if (twins.any_out()) twins.finish_oldest(seen);
+  }
+}
+
+TEST_P(EveryKind, AdvancesMicroBatchesByRoundsAsItSteps) {
+  Seen seen;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kScenarios / 2 && !HasFailure(); ++seed)
+    run_rounds(GetParam(), seed, seen);
+  EXPECT_GT(seen.jumps, 300);
+  EXPECT_GT(seen.rounds, 3 * seen.jumps);
+  if (GetParam() != SchedulerKind::kSglang && GetParam() != SchedulerKind::kMuster) EXPECT_GT(seen.while_waiting, 50);
 }
 
 TEST_P(EveryKind, IsFoundByItsName) {

@@ -114,6 +114,14 @@ class Scheduler {
   virtual void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
                             std::vector<RequestId>& finished) = 0;
 
+  // The same with several steps out, each a micro-batch that decodes, all that runs in one of them. `plans`: all steps
+  // out, oldest first. A round is as many times finish_step() of the oldest, then schedule(), which makes the same step
+  // again. So many rounds are alike: nobody finishes, no block shortage, nobody waits who could start, in these or in a
+  // step beside them; 0: none. For drivers that schedule() after each finish_step(), before the next.
+  virtual std::int64_t rounds_alike(std::span<const StepPlan* const> plans) const = 0;
+  // So many rounds, at most rounds_alike(). The plans become the steps that are out then.
+  virtual void advance_rounds(Instant now, std::span<StepPlan* const> plans, std::int64_t rounds) = 0;
+
   virtual SchedulerState state() const = 0;
   // Panics if an invariant is broken: blocks used = sum over sequences, nobody both running and waiting, budget kept.
   virtual void check() const = 0;
