@@ -18,11 +18,10 @@ StepPlan merged(std::span<const StepPlan* const> plans) {
 }  // namespace
 
 std::int64_t BatchScheduler::rounds_alike(std::span<const StepPlan* const> plans) const {
-  std::size_t pieces = 0, smallest = running_.size();
+  std::size_t pieces = 0;
   for (const StepPlan* plan : plans) {
     if (plan->prefill_tokens > 0) return 0;
     pieces += plan->pieces.size();
-    smallest = std::min(smallest, plan->pieces.size());
   }
   if (plans.empty() || static_cast<std::int64_t>(plans.size()) != steps_in_flight() || pieces != running_.size())
     return 0;
@@ -35,14 +34,18 @@ std::int64_t BatchScheduler::rounds_alike(std::span<const StepPlan* const> plans
   }
   // The last token is left to finish_step().
   if (tokens_left <= 1) return 0;
-  const std::int64_t rounds = rounds_without_admission(all, static_cast<std::int64_t>(smallest), tokens_left - 1);
+  const std::int64_t rounds = rounds_without_admission(plans, all, tokens_left - 1);
   return rounds == 0 ? 0 : further_steps_with_blocks(all, pool_.free(), rounds);
 }
 
-std::int64_t BatchScheduler::rounds_without_admission(const StepPlan& all, std::int64_t smallest,
+std::int64_t BatchScheduler::rounds_without_admission(std::span<const StepPlan* const> plans, const StepPlan& all,
                                                       std::int64_t rounds_max) const {
   if (waiting_.empty() || is_full()) return rounds_max;
-  if (first_waiting_fits(limits_.max_num_batched_tokens - smallest, pool_.free() - watermark_blocks_)) return 0;
+  // With each, as with less of a budget its first piece is shorter, and takes fewer blocks.
+  for (const StepPlan* plan : plans) {
+    const std::int64_t budget = limits_.max_num_batched_tokens - static_cast<std::int64_t>(plan->pieces.size());
+    if (first_waiting_fits(budget, pool_.free())) return 0;
+  }
   // With fewer steps out than there may be, a step of its own is open to it too.
   if (steps_in_flight() < limits_.steps_in_flight_max &&
       first_waiting_fits(limits_.max_num_batched_tokens, pool_.free()))

@@ -150,7 +150,8 @@ std::int64_t BatchScheduler::further_steps_with_same_hit(const StepPlan& plan, s
   }
   std::int64_t steps = further_steps_max;
   const std::int64_t budget_next = limits_.max_num_batched_tokens - static_cast<std::int64_t>(plan.pieces.size());
-  if (has_equal || table_[first].known > std::min(budget_next, piece_tokens_max_)) {
+  const bool may_start_in_pieces = table_[first].known > std::min(budget_next, piece_tokens_max_);
+  if (has_equal || (may_start_in_pieces && !whole_prompt_must_fit_)) {
     const std::int64_t blocks = pool_.prefixes().blocks_before(found);
     if (blocks != PrefixCache::kNoneFree) steps = further_steps_with_blocks(plan, blocks, steps);
   }
