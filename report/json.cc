@@ -85,30 +85,32 @@ Json ttft_parts(const TtftParts& parts) {
 }
 
 Json run_json(const RunMetrics& r) {
-  return {{"requests", r.requests},
-          {"completed", r.completed},
-          {"rejected", r.rejected},
-          {"preempted", r.preempted},
-          {"duration_s", num(r.duration_s)},
-          {"ttft_ms", summary(r.ttft_ms)},
-          {"tpot_ms", summary(r.tpot_ms)},
-          {"e2e_ms", summary(r.e2e_ms)},
-          {"queue_wait_ms", summary(r.queue_wait_ms)},
-          {"ttft_parts_ms", r.ttft_parts ? ttft_parts(*r.ttft_parts) : Json(nullptr)},
-          {"output_tok_s", num(r.output_tok_s)},
-          {"total_tok_s", num(r.total_tok_s)},
-          {"output_tok_s_per_gpu", num(r.output_tok_s_per_gpu)},
-          {"slo_attainment", num(r.slo_attainment)},
-          {"goodput_rps", num(r.goodput_rps)},
-          {"gpu_hours", num(r.gpu_hours)},
-          {"usd", num(r.usd)},
-          {"steps", r.steps},
-          {"wall_s", num(r.wall_s)},
-          {"digest", r.digest},
-          {"classes", list_of(r.classes, group)},
-          {"tenants", list_of(r.tenants, group)},
-          {"pools", list_of(r.pools, group)},
-          {"events", list_of(r.events, event)}};
+  Json json = {{"requests", r.requests},
+               {"completed", r.completed},
+               {"rejected", r.rejected},
+               {"preempted", r.preempted},
+               {"duration_s", num(r.duration_s)},
+               {"ttft_ms", summary(r.ttft_ms)},
+               {"tpot_ms", summary(r.tpot_ms)},
+               {"e2e_ms", summary(r.e2e_ms)},
+               {"queue_wait_ms", summary(r.queue_wait_ms)},
+               {"ttft_parts_ms", r.ttft_parts ? ttft_parts(*r.ttft_parts) : Json(nullptr)},
+               {"output_tok_s", num(r.output_tok_s)},
+               {"total_tok_s", num(r.total_tok_s)},
+               {"output_tok_s_per_gpu", num(r.output_tok_s_per_gpu)},
+               {"slo_attainment", num(r.slo_attainment)},
+               {"goodput_rps", num(r.goodput_rps)},
+               {"gpu_hours", num(r.gpu_hours)},
+               {"usd", num(r.usd)},
+               {"steps", r.steps},
+               {"wall_s", num(r.wall_s)},
+               {"digest", r.digest},
+               {"classes", list_of(r.classes, group)},
+               {"tenants", list_of(r.tenants, group)},
+               {"pools", list_of(r.pools, group)},
+               {"events", list_of(r.events, event)}};
+  if (r.uncertainty) json["uncertainty"] = uncertainty_document(*r.uncertainty);
+  return json;
 }
 
 Json traffic_json(const Traffic& t) {
@@ -216,6 +218,10 @@ Json evidence(const Size& s) {
 }
 
 }  // namespace
+
+Json run_document(const RunMetrics& run) {
+  return run_json(run);
+}
 
 std::string to_json(const RunMetrics& run) {
   return document(run_json(run));
