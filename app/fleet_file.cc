@@ -8,6 +8,7 @@
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 #include "muster/files/lines.h"
+#include "muster/sched/scheduler.h"
 #include "slo_file.h"
 
 namespace muster::app {
@@ -59,6 +60,15 @@ Result<void> read_startup(const files::Node& node, PoolSpec& pool) {
   return {};
 }
 
+Result<void> read_scheduler(const files::Node& node, PoolSpec& pool) {
+  MUSTER_TRY(pool.scheduler, node.text());
+  if (sched::parse_scheduler(pool.scheduler)) return {};
+  std::vector<std::string> names;
+  for (const sched::SchedulerKind kind : sched::kSchedulerKinds) names.emplace_back(sched::name(kind));
+  return node.error(fmt::format("unknown scheduler '{}'{}; known are {}", pool.scheduler,
+                                did_you_mean(pool.scheduler, names), join(names, ", ")));
+}
+
 Result<PoolSpec> read_pool(const files::Node& node) {
   PoolSpec pool;
   files::MapReader read(node);
@@ -66,9 +76,12 @@ Result<PoolSpec> read_pool(const files::Node& node) {
   read.required("model", pool.model);
   read.required("engine", pool.engine);
   read.required("gpu", pool.gpu);
+  if (const auto scheduler = read.child("scheduler"))
+    if (const Result<void> r = read_scheduler(*scheduler, pool); !r) read.fail_with(std::unexpected(r.error()));
   read.optional("precision", pool.precision);
   read.optional("kv_precision", pool.kv_precision);
   read.optional("zones", pool.zones);
+  read.optional("prefix_caching", pool.prefix_caching);
   read_at_least(read, "max_model_len", 1, pool.max_model_len);
   read_at_least(read, "max_num_seqs", 1, pool.max_num_seqs);
   read_at_least(read, "max_num_batched_tokens", 1, pool.max_num_batched_tokens);
@@ -109,6 +122,7 @@ Result<ClassSpec> read_class(const files::Node& node) {
   files::MapReader read(node);
   read.required("name", spec.name);
   read.optional("rank", spec.rank);
+  read.optional("pool", spec.pool);
   read.optional("preemptible", spec.preemptible);
   read_positive(read, "deadline_s", spec.deadline_s);
   read.optional("floor", spec.floor);
@@ -183,6 +197,44 @@ Result<FaultSpec> read_fault(const files::Node& node) {
   return fault;
 }
 
+Result<ClientsSpec> read_clients(const files::Node& node) {
+  ClientsSpec spec;
+  files::MapReader read(node);
+  read_at_least(read, "users", 1, spec.users);
+  read.optional("think_s", spec.think_s);
+  read.optional("exponential_think", spec.exponential_think);
+  read.optional("lock_step", spec.lock_step);
+  read.optional("sessions", spec.sessions);
+  read_positive(read, "first_token_timeout_s", spec.first_token_timeout_s);
+  read_positive(read, "timeout_s", spec.timeout_s);
+  read_at_least(read, "retries", 0, spec.retries);
+  read.optional("backoff_s", spec.backoff_s);
+  MUSTER_TRY_VOID(read.finish());
+  if (spec.think_s < 0 || spec.backoff_s < 0) return node.error("think_s and backoff_s cannot be negative");
+  if (spec.users > 0 && spec.sessions)
+    return node.error("users (a closed loop) and sessions (which send their own next turns) exclude each other");
+  if (spec.users == 0 && (spec.lock_step || spec.think_s > 0))
+    return node.error("lock_step and think_s are about the users of a closed loop; `users` is missing");
+  return spec;
+}
+
+Result<DisaggregationSpec> read_disaggregation(const files::Node& node) {
+  DisaggregationSpec spec;
+  files::MapReader read(node);
+  read.required("prefill", spec.prefill);
+  read.required("decode", spec.decode);
+  read.required("link_gb_s", spec.link_gb_s);
+  read.optional("link_latency_ms", spec.link_latency_ms);
+  MUSTER_TRY_VOID(read.finish());
+  if (spec.link_gb_s <= 0 || spec.link_latency_ms < 0)
+    return node.error(
+        fmt::format("link_gb_s {} and link_latency_ms {} found; a rate above 0 and a latency of at least "
+                    "0 are needed",
+                    spec.link_gb_s, spec.link_latency_ms));
+  if (spec.prefill == spec.decode) return node.error("prefill and decode need two pools");
+  return spec;
+}
+
 // Reads every item of the list `key` with `reader` into `out`; names must be unique where there are names.
 template <class T, class Reader>
 void read_list(files::MapReader& read, std::string_view key, Reader reader, std::vector<T>& out) {
@@ -200,8 +252,31 @@ void read_list(files::MapReader& read, std::string_view key, Reader reader, std:
   }
 }
 
+Result<void> check_pool_names(const files::Node& document, const FleetFile& fleet) {
+  std::vector<std::string> pools;
+  for (const PoolSpec& pool : fleet.pools) pools.push_back(pool.name);
+  const auto known = [&](std::string_view who, const std::string& pool) -> Result<void> {
+    if (std::ranges::find(pools, pool) != pools.end()) return {};
+    return document.error(
+        fmt::format("{} names pool '{}', which is not in pools{}", who, pool, did_you_mean(pool, pools)));
+  };
+  for (const ClassSpec& spec : fleet.classes) {
+    if (spec.pool.empty()) continue;
+    MUSTER_TRY_VOID(known("class " + spec.name, spec.pool));
+    if (fleet.disaggregation) return document.error("with disaggregation every class goes to the prefill pool first");
+  }
+  if (!fleet.disaggregation) return {};
+  MUSTER_TRY_VOID(known("disaggregation", fleet.disaggregation->prefill));
+  MUSTER_TRY_VOID(known("disaggregation", fleet.disaggregation->decode));
+  if (fleet.pools.size() != 2) return document.error("disaggregation is of the only two pools of a fleet");
+  if (fleet.pools[0].model != fleet.pools[1].model)
+    return document.error("prefill and decode pools need the same model");
+  return {};
+}
+
 Result<void> check_references(const files::Node& document, const FleetFile& fleet) {
   if (fleet.pools.empty()) return document.error("a fleet needs at least one pool");
+  MUSTER_TRY_VOID(check_pool_names(document, fleet));
   std::vector<std::string> classes, zones;
   for (const ClassSpec& spec : fleet.classes) classes.push_back(spec.name);
   for (const PoolSpec& pool : fleet.pools) zones.insert(zones.end(), pool.zones.begin(), pool.zones.end());
@@ -243,6 +318,16 @@ Result<FleetFile> parse_fleet(std::string_view text, const std::string& file_nam
     known(fleet.routing_policy, policies, "policy");
     known(fleet.zone_affinity, affinities, "zone_affinity");
   }
+  const auto section = [&](std::string_view key, auto reader, auto& out) {
+    const std::optional<files::Node> child = read.child(key);
+    if (!child) return;
+    if (auto spec = reader(*child))
+      out = *std::move(spec);
+    else
+      read.fail_with(std::unexpected(spec.error()));
+  };
+  section("clients", read_clients, fleet.clients);
+  section("disaggregation", read_disaggregation, fleet.disaggregation);
   MUSTER_TRY_VOID(read.finish());
   MUSTER_TRY_VOID(check_references(document, fleet));
   return fleet;

@@ -20,6 +20,7 @@ struct PoolSpec {
   std::string name;
   std::string model;
   std::string engine;
+  std::string scheduler;  // whose rules form the batches; empty: the engine's own
   std::string gpu;
   std::string precision = "bf16";
   std::string kv_precision;  // empty: the engine's auto
@@ -32,6 +33,7 @@ struct PoolSpec {
   int max_model_len = 0, max_num_seqs = 0, max_num_batched_tokens = 0;
   std::optional<double> memory_fraction;
   std::optional<std::int64_t> kv_blocks;
+  bool prefix_caching = true;  // of traces that carry block ids; the engines' default
   struct Autoscale {
     std::optional<double> queue_wait_p95_ms, tpot_degradation, gpu_utilisation, headroom;
   };
@@ -41,6 +43,7 @@ struct PoolSpec {
 struct ClassSpec {
   std::string name;
   int rank = 0;
+  std::string pool;  // that serves it; empty: the only one, or the first of a disaggregated pair
   bool preemptible = false;
   std::optional<double> deadline_s;
   double floor = 0;
@@ -66,6 +69,24 @@ struct FaultSpec {
   double for_s = 0;            // 0: until the end
 };
 
+// How clients send, for simulate. Seconds.
+struct ClientsSpec {
+  int users = 0;  // closed loop; 0: open loop
+  double think_s = 0;
+  bool exponential_think = false, lock_step = false;
+  bool sessions = false;  // turn k + 1 is sent after the answer to turn k
+  std::optional<double> first_token_timeout_s, timeout_s;
+  int retries = 0;
+  double backoff_s = 1;
+};
+
+// One pool prefills, the other decodes; KV caches move over a link that each replica has for itself.
+struct DisaggregationSpec {
+  std::string prefill, decode;  // pools
+  double link_gb_s = 0;         // 1e9 bytes per second, out of and into each replica
+  double link_latency_ms = 0;
+};
+
 struct FleetFile {
   std::string fleet;
   std::vector<PoolSpec> pools;
@@ -75,6 +96,8 @@ struct FleetFile {
   bool prefix_affinity = false;
   std::string zone_affinity = "ignore";
   std::vector<FaultSpec> faults;
+  std::optional<ClientsSpec> clients;
+  std::optional<DisaggregationSpec> disaggregation;
 };
 
 // Fails with file, line, field, the value found and the value needed; unknown keys with "did you mean".

@@ -1,5 +1,6 @@
 #include "fleet_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +47,22 @@ TEST(FleetFile, ReadsTheFileOfTheDesign) {
   EXPECT_EQ(fleet->tenants.at(0).quota->ceiling, 1e6);
   EXPECT_EQ(fleet->faults.at(0).for_s, 900);
   EXPECT_EQ(not_simulated(*fleet).size(), 4u) << "what the file asks for beyond today's simulator is said, not dropped";
+}
+
+TEST(FleetFile, APoolMayRunUnderAnotherEnginesRules) {
+  const auto with = [](std::string_view scheduler) {
+    std::string text(kDesign);
+    const std::string_view engine = "    engine: vllm@0.19\n";
+    text.insert(text.find(engine) + engine.size(), fmt::format("    scheduler: {}\n", scheduler));
+    return parse_fleet(text, "fleet.yaml");
+  };
+  EXPECT_EQ(parse_fleet(kDesign, "fleet.yaml")->pools[0].scheduler, "");
+  EXPECT_EQ(with("static")->pools[0].scheduler, "static");
+  EXPECT_EQ(parse_fleet(to_yaml(*with("tensorrt-llm"), ""), "again")->pools[0].scheduler, "tensorrt-llm");
+  EXPECT_EQ(with("tensorrt").error().message.substr(0, 18), "fleet.yaml:6: pool");
+  EXPECT_THAT(
+      with("sglan").error().message,
+      HasSubstr("pools[0].scheduler: unknown scheduler 'sglan' (did you mean sglang?); known are vllm, sglang,"));
 }
 
 TEST(FleetFile, WritesWhatItReads) {

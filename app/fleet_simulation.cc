@@ -55,12 +55,14 @@ sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_z
   sim::Scenario s;
   s.kind.step = pool.timer.get();
   // The names of the engines are those of their default schedulers.
-  s.kind.scheduler = sched::parse_scheduler(engine.version.engine).value_or(sched::SchedulerKind::kVllm);
+  const std::string& scheduler = pool.spec.scheduler.empty() ? engine.version.engine : pool.spec.scheduler;
+  s.kind.scheduler = sched::parse_scheduler(scheduler).value_or(sched::SchedulerKind::kVllm);
   s.kind.limits = {.max_num_batched_tokens = cost::max_num_batched_tokens(pool.deployment),
                    .max_num_seqs = cost::max_num_seqs(pool.deployment),
                    .kv_blocks = std::max<std::int64_t>(1, pool.memory.kv_tokens.value / engine.kv_block_tokens),
                    .kv_block_tokens = engine.kv_block_tokens,
-                   .steps_in_flight_max = pool.step->stages()};
+                   .steps_in_flight_max = pool.step->stages(),
+                   .prefix_caching = pool.spec.prefix_caching};
   s.kind.gpus = pool.deployment.layout.gpus_per_replica();
   s.kind.cold_start = from_seconds(pool.spec.cold_s);
   s.kind.warm_start = from_seconds(pool.spec.warm_s);
@@ -86,6 +88,36 @@ sim::RequestSlo request_slo(const SloTargets& slo) {
           .e2e = duration(slo.e2e_p95_ms)};
 }
 
+namespace {
+
+// muster's own scheduler keeps the strictest TPOT target by giving prompts no more of a step than that allows.
+void limit_prefills(const std::vector<sim::RequestClass>& classes, sim::ReplicaKind& kind) {
+  for (const sim::RequestClass& c : classes) {
+    if (kind.scheduler != sched::SchedulerKind::kMuster || !c.slo.tpot) continue;
+    const std::int64_t tokens = sim::prefill_tokens_within(*c.slo.tpot, *kind.step, kind.limits);
+    std::int64_t& limit = kind.limits.prefill_tokens_while_decoding;
+    limit = limit == 0 ? tokens : std::min(limit, tokens);
+  }
+}
+
+sim::ClientBehaviour client_behaviour(const ClientsSpec& spec) {
+  const auto duration = [](const std::optional<double>& seconds) -> std::optional<Duration> {
+    if (!seconds) return std::nullopt;
+    return from_seconds(*seconds);
+  };
+  return {.users = static_cast<std::uint32_t>(spec.users),
+          .think = from_seconds(spec.think_s),
+          .exponential_think = spec.exponential_think,
+          .lock_step = spec.lock_step,
+          .sessions = spec.sessions,
+          .first_token_timeout = duration(spec.first_token_timeout_s),
+          .timeout = duration(spec.timeout_s),
+          .retries_max = static_cast<std::uint32_t>(spec.retries),
+          .retry_backoff = from_seconds(spec.backoff_s)};
+}
+
+}  // namespace
+
 Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Scenario& s) {
   s.policy.routing = policy::parse_routing(fleet.routing_policy).value_or(policy::Routing::kLeastWork);
   s.policy.zone_affinity =
@@ -93,13 +125,13 @@ Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Sc
   if (!fleet.classes.empty()) s.classes.clear();
   for (const ClassSpec& spec : fleet.classes)
     s.classes.push_back({.name = spec.name, .rank = spec.rank, .slo = request_slo(spec.slo)});
-  // muster's own scheduler keeps the strictest TPOT target by giving prompts no more of a step than that allows.
-  for (const sim::RequestClass& c : s.classes) {
-    if (s.kind.scheduler != sched::SchedulerKind::kMuster || !c.slo.tpot) continue;
-    const std::int64_t tokens = sim::prefill_tokens_within(*c.slo.tpot, *s.kind.step, s.kind.limits);
-    std::int64_t& limit = s.kind.limits.prefill_tokens_while_decoding;
-    limit = limit == 0 ? tokens : std::min(limit, tokens);
+  limit_prefills(s.classes, s.kind);
+  for (sim::Pool& pool : s.more_pools) {
+    pool.policy.routing = s.policy.routing;
+    pool.policy.zone_affinity = s.policy.zone_affinity;
+    limit_prefills(s.classes, pool.kind);
   }
+  if (fleet.clients) s.clients = client_behaviour(*fleet.clients);
   for (const std::string& name : trace.tenants) {
     const auto tenant = std::ranges::find(fleet.tenants, name, &TenantSpec::name);
     if (tenant == fleet.tenants.end()) {
@@ -146,6 +178,7 @@ report::GroupMetrics group(const std::string& name, const sim::ClassOutcome& c, 
           .requests = c.requests,
           .completed = c.completed,
           .rejected = c.rejected,
+          .timed_out = c.timed_out,
           .ttft_ms = latency(c.ttft_ms),
           .tpot_ms = latency(c.tpot_ms),
           .e2e_ms = latency(c.e2e_ms),
@@ -167,16 +200,32 @@ std::vector<std::pair<double, double>> cdf(const QuantileSketch& sketch) {
 
 }  // namespace
 
+namespace {
+
+sim::ClassOutcome outcome_of_pool(const sim::Scenario& s, const sim::Outcome& o, std::uint32_t pool) {
+  sim::ClassOutcome sum;
+  for (std::size_t i = 0; i < o.classes.size(); ++i)
+    if (s.pool_of_class[i] == pool) sum.add(o.classes[i]);
+  return sum;
+}
+
+}  // namespace
+
 report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::optional<double> usd_per_gpu_h,
                            const std::string& pool_name) {
   const double seconds = to_seconds(o.duration);
-  const double gpus = static_cast<double>(s.replicas.size()) * s.kind.gpus;
+  double gpus = 0;
+  for (const sim::ReplicaPlace& place : s.replicas) gpus += s.kind_of(place.pool).gpus;
   const auto per_second = [&](double n) { return seconds > 0 ? n / seconds : 0; };
   const report::GroupMetrics all = group(pool_name, o.all, seconds);
-  report::RunMetrics m{.requests = o.requests,
+  report::RunMetrics m{.load = harness(s.clients),
+                       .requests = o.requests,
                        .completed = o.completed,
                        .rejected = o.rejected,
                        .preempted = o.preempted,
+                       .timed_out = o.timed_out,
+                       .retries = o.retries,
+                       .wasted_output_tokens = o.wasted_output_tokens,
                        .duration_s = seconds,
                        .ttft_ms = all.ttft_ms,
                        .tpot_ms = all.tpot_ms,
@@ -188,12 +237,38 @@ report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::o
                        .gpu_hours = o.gpu_seconds / 3600,
                        .steps = o.steps,
                        .digest = fmt::format("{:016x}", o.digest)};
+  if (o.stage_busy_seconds.size() > 1 && o.occupied_seconds > 0) {
+    double busy = 0;
+    for (const double seconds_busy : o.stage_busy_seconds) {
+      m.stages.push_back({.busy = seconds_busy / o.occupied_seconds});
+      busy += m.stages.back().busy;
+    }
+    m.bubble_share = 1 - busy / static_cast<double>(m.stages.size());
+  }
+  if (s.disaggregation) {
+    const sim::KvTransferFigures& t = o.kv_transfers;
+    const double each_ms = t.transfers > 0 ? 1e3 / static_cast<double>(t.transfers) : 0;
+    m.kv_transfers = {.transfers = t.transfers,
+                      .gib = t.bytes / (1 << 30),
+                      .mean_wait_ms = t.waited_seconds * each_ms,
+                      .mean_ms = t.moving_seconds * each_ms};
+  }
+  if (o.prefix_tokens_queried > 0)
+    m.prefix_cache = {.queried_tokens = static_cast<double>(o.prefix_tokens_queried),
+                      .hit_tokens = static_cast<double>(o.prefix_tokens_hit)};
   m.output_tok_s_per_gpu = gpus > 0 ? m.output_tok_s / gpus : 0;
   m.goodput_rps = per_second(static_cast<double>(o.completed)) * all.slo_attainment;
   if (usd_per_gpu_h) m.usd = *usd_per_gpu_h * m.gpu_hours;
   for (std::size_t i = 0; i < o.classes.size(); ++i)
     m.classes.push_back(group(s.classes[i].name, o.classes[i], seconds));
-  m.pools.push_back(all);
+  if (s.pool_of_class.empty()) {
+    m.pools.push_back(all);
+  } else {
+    for (std::uint32_t pool = 0; pool < s.pools(); ++pool) {
+      const std::string& name = pool == 0 ? pool_name : s.more_pools[pool - 1].name;
+      m.pools.push_back(group(name, outcome_of_pool(s, o, pool), seconds));
+    }
+  }
   for (const sim::FleetEvent& e : o.log)
     m.events.push_back({.at_s = to_seconds(e.at.time_since_epoch()), .kind = e.kind, .text = e.text});
   return m;

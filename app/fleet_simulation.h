@@ -31,7 +31,21 @@ Result<std::unique_ptr<PreparedPool>> prepare(const PoolSpec& spec, const Catalo
 // `replicas` serving replicas and `standby_per_zone` standbys over the pool's zones, round-robin from the first zone.
 sim::Scenario scenario(const PreparedPool& pool, int replicas, int standby_per_zone);
 
-// Classes, tenants, routing and faults of the file on top. Fails when the trace names a tenant that the file lacks.
+// The pools of a fleet that take part in a simulation, the one that requests come to first in front.
+struct PreparedFleet {
+  FleetFile file;
+  std::vector<std::unique_ptr<PreparedPool>> pools;
+};
+// `only`: the name of the one pool to simulate; empty: all of them, and then each class has to name its pool when there
+// are several.
+Result<PreparedFleet> prepare_fleet(const FleetFile& fleet, const std::string& only, const Catalogues& catalogues);
+// With as many replicas as the file says; keeps pointers into `fleet` and `trace`.
+Result<sim::Scenario> scenario(const PreparedFleet& fleet, const workload::Trace& trace);
+// How requests are sent, in words: "open loop, arrivals of the trace".
+std::string harness(const sim::ClientBehaviour& clients);
+
+// Classes, tenants, routing, clients and faults of the file on top. Fails when the trace names a tenant that the file
+// lacks.
 Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Scenario& scenario);
 
 report::RunMetrics metrics(const sim::Scenario& scenario, const sim::Outcome& outcome,

@@ -57,6 +57,7 @@ std::string pool_text(const PoolSpec& pool) {
   std::string out =
       fmt::format("  - name: {}\n    model: {}\n    engine: {}\n    gpu: {}\n    precision: {}\n", scalar(pool.name),
                   scalar(pool.model), scalar(pool.engine), scalar(pool.gpu), scalar(pool.precision));
+  if (!pool.scheduler.empty()) out += fmt::format("    scheduler: {}\n", scalar(pool.scheduler));
   if (!pool.kv_precision.empty()) out += fmt::format("    kv_precision: {}\n", scalar(pool.kv_precision));
   out += fmt::format("    parallel: {{tp: {}, pp: {}{}}}\n", pool.tp, pool.pp,
                      pool.ep > 1 ? fmt::format(", ep: {}", pool.ep) : "");
@@ -75,6 +76,7 @@ std::string pool_text(const PoolSpec& pool) {
   if (pool.max_num_batched_tokens > 0)
     out += fmt::format("    max_num_batched_tokens: {}\n", pool.max_num_batched_tokens);
   if (pool.memory_fraction) out += fmt::format("    gpu_memory_utilization: {:.10g}\n", *pool.memory_fraction);
+  if (!pool.prefix_caching) out += "    prefix_caching: false\n";
   if (pool.kv_blocks) out += fmt::format("    kv_blocks: {}\n", *pool.kv_blocks);
   if (pool.autoscale) {
     FlowMap autoscale;
@@ -104,6 +106,21 @@ std::string tenant_text(const TenantSpec& tenant) {
   return "  - " + map.text() + "\n";
 }
 
+std::string clients_text(const ClientsSpec& spec) {
+  FlowMap map;
+  if (spec.users > 0) map.add("users", std::optional(spec.users));
+  if (spec.think_s > 0) map.add("think_s", std::optional(spec.think_s));
+  const std::pair<const char*, bool> flags[] = {
+      {"exponential_think", spec.exponential_think}, {"lock_step", spec.lock_step}, {"sessions", spec.sessions}};
+  for (const auto& [key, set] : flags)
+    if (set) map.add(key, std::string("true"));
+  map.add("first_token_timeout_s", spec.first_token_timeout_s);
+  map.add("timeout_s", spec.timeout_s);
+  if (spec.retries > 0) map.add("retries", std::optional(spec.retries));
+  map.add("backoff_s", std::optional(spec.backoff_s));
+  return map.text();
+}
+
 }  // namespace
 
 std::string to_yaml(const FleetFile& fleet, const std::string& comment) {
@@ -117,6 +134,7 @@ std::string to_yaml(const FleetFile& fleet, const std::string& comment) {
     FlowMap map;
     map.add("name", scalar(spec.name));
     map.add("rank", std::optional(spec.rank));
+    if (!spec.pool.empty()) map.add("pool", scalar(spec.pool));
     if (spec.preemptible) map.add("preemptible", std::string("true"));
     map.add("deadline_s", spec.deadline_s);
     if (spec.floor > 0) map.add("floor", std::optional(spec.floor));
@@ -130,6 +148,16 @@ std::string to_yaml(const FleetFile& fleet, const std::string& comment) {
   if (fleet.prefix_affinity) routing.add("prefix_affinity", std::string("true"));
   routing.add("zone_affinity", scalar(fleet.zone_affinity));
   out += fmt::format("routing: {}\n", routing.text());
+  if (fleet.clients) out += fmt::format("clients: {}\n", clients_text(*fleet.clients));
+  if (fleet.disaggregation) {
+    const DisaggregationSpec& spec = *fleet.disaggregation;
+    FlowMap map;
+    map.add("prefill", scalar(spec.prefill));
+    map.add("decode", scalar(spec.decode));
+    map.add("link_gb_s", std::optional(spec.link_gb_s));
+    if (spec.link_latency_ms > 0) map.add("link_latency_ms", std::optional(spec.link_latency_ms));
+    out += fmt::format("disaggregation: {}\n", map.text());
+  }
   if (!fleet.faults.empty()) out += "faults:\n";
   for (const FaultSpec& fault : fleet.faults) {
     FlowMap map;

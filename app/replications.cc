@@ -50,6 +50,7 @@ RunSettings run_settings(const ReplicationSettings& settings, std::size_t replic
   run.seed = seed_of(settings, replication);
   run.warm_up_s = settings.warm_up.seconds;
   run.observer = nullptr;
+  if (replication > 0) run.outputs = nullptr;
   return run;
 }
 
@@ -82,12 +83,14 @@ Result<WarmUp> find_warm_up(const FleetUnderTest& fleet, const TrafficSource& tr
   MUSTER_TRY(const auto trace, traffic.make(settings.scale, settings.run.seed));
   RunSettings pilot = run_settings(settings, 0);
   pilot.warm_up_s = 0;
+  pilot.outputs = nullptr;
   pilot.sample_s = std::max(1e-3, to_seconds(trace->span()) / kPoints);
   MUSTER_TRY(const FleetRun run, fleet.run(*trace, pilot));
   std::vector<double> in_system;
   const Instant last_arrival = Instant(trace->requests.empty() ? Duration(0) : trace->requests.back().arrival);
+  const bool closed_loop = run.scenario.clients.users > 0;
   for (const sim::Sample& sample : run.outcome.samples) {
-    if (sample.at > last_arrival) break;  // the fleet drains: that is no steady state either
+    if (!closed_loop && sample.at > last_arrival) break;  // the fleet drains: that is no steady state either
     double n = sample.queued;
     for (const std::uint32_t running : sample.running) n += running;
     in_system.push_back(n);
@@ -145,7 +148,6 @@ Result<Replicated> replicate(const FleetUnderTest& fleet, const TrafficSource& t
     if (within) own = within->estimates(run->metrics);
     if (i == 0) {
       all.first = *std::move(run);
-      all.first.scenario.trace = nullptr;  // it ends here
     }
   });
   for (const auto& error : errors)
@@ -222,28 +224,18 @@ Result<Compared> compare(const FleetUnderTest& a, const FleetUnderTest& b, const
     const auto trace = i == 0 ? Result<std::shared_ptr<const workload::Trace>>(first_trace)
                               : traffic.make(settings.scale, seed_of(settings, i));
     if (!trace) return void(errors[job] = trace.error());
-    struct Both : sim::Observer {
-      sim::Observer *one, *two;
-      void on_answered(const sim::RequestRecord& r) override {
-        one->on_answered(r);
-        two->on_answered(r);
-      }
-    } both;
+    std::optional<BothObservers> both;
     RunSettings one = run_settings(settings, i);
     one.progress = [&](double share) { return shares.set(job, share); };
     if (i == 0) {
-      both.one = &within[side].emplace(**trace, one.warm_up_s);
-      both.two = side == 0 ? &pairs->a() : &pairs->b();
-      one.observer = &both;
+      sim::Observer& pair = side == 0 ? pairs->a() : pairs->b();
+      one.observer = &both.emplace(within[side].emplace(**trace, one.warm_up_s), pair);
     }
     Result<FleetRun> run = fleets[side]->run(**trace, one);
     if (!run) return void(errors[job] = run.error());
     shares.set(job, 1);
     runs[side][i] = run->metrics;
-    if (i > 0) return;
-    run->scenario.trace = nullptr;
-    run->scenario.observer = nullptr;
-    *first[side] = *std::move(run);
+    if (i == 0) *first[side] = *std::move(run);
   });
   for (const auto& error : errors)
     if (error) return std::unexpected(*error);

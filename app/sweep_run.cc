@@ -79,7 +79,7 @@ Result<PointRecord> run_point(const SweepBase& base, const SweepPlan& plan, cons
   };
   Result<FleetFile> file = fleet_of(base, plan.settings(point));
   if (!file) return refused(file.error());  // settings that cannot be together
-  const Result<FleetUnderTest> fleet = FleetUnderTest::prepare(*std::move(file), base.inputs.pool, base.catalogues);
+  const Result<FleetUnderTest> fleet = FleetUnderTest::prepare(*file, base.inputs.pool, base.catalogues);
   if (!fleet) return refused(fleet.error());
   const Result<FleetRun> run =
       fleet->run(*trace, {.seed = plan.seeds[point.seed], .warm_up_s = base.inputs.warm_up_s, .sample_s = 0});

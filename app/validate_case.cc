@@ -131,8 +131,8 @@ void name_layout(const MeasuredRow& row, const model::ModelSpec& model, Validati
   }
   if (model.key.starts_with("qwen3") && model.moe && dp == 1 && tp > 1 &&
       contains(row.note, "MoE models run with attention DP")) {
-    // trtllm-bench of the 1.0 pages: enable_attention_dp, --ep as --tp. Read so for Qwen3 alone: the Llama 4 rows of the same
-    // pages agree better without it, which is an observation and not stated there.
+    // trtllm-bench of the 1.0 pages: enable_attention_dp, --ep as --tp. Read so for Qwen3 alone: the Llama 4 rows of
+    // the same pages agree better without it, which is an observation and not stated there.
     dp = ep = tp;
     tp = 1;
     c.marks.push_back("attention data parallelism by the page's options");

@@ -223,7 +223,7 @@ void simulate(const ValidationCase& c, const Prepared& p, int copies, int waves_
   s.policy.running_max = static_cast<std::uint32_t>(s.kind.limits.max_num_seqs);
   s.classes = {{.name = "all", .rank = 0, .slo = {}}};
   s.trace = &t.trace;
-  s.closed_loop_users = static_cast<std::uint32_t>(t.users);
+  s.clients.users = static_cast<std::uint32_t>(t.users);
   s.keep_requests = true;
   const sim::Outcome o = sim::run(s);
   if (o.completed == 0) {

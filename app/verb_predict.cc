@@ -111,7 +111,7 @@ Result<int> run(const Options& options, const Console& console) {
   sim::Scenario s = scenario(*pool, 1, 0);
   s.trace = &trace;
   s.seed = s.policy.seed = options.seed;
-  s.closed_loop_users = static_cast<std::uint32_t>(users);
+  s.clients.users = static_cast<std::uint32_t>(users);
   s.warm_up_requests = static_cast<std::uint64_t>(warm_up);
   s.keep_requests = true;
   ProgressLine progress(console.progress && !options.json);

@@ -24,14 +24,15 @@ struct Options {
   std::uint64_t seed = 1;
   int replications = 1, threads = default_threads();
   bool step_by_step = false, json = false;
+  OutputOptions outputs;
   std::vector<std::string> catalog_files;
 };
 
 Result<FleetUnderTest> read(const std::string& path, const Options& options, const Catalogues& catalogues,
                             const Console& console) {
-  MUSTER_TRY(FleetFile file, read_fleet(path));
+  MUSTER_TRY(const FleetFile file, read_fleet(path));
   for (const std::string& note : not_simulated(file)) console.note("note: " + note);
-  return FleetUnderTest::prepare(std::move(file), options.pool, catalogues);
+  return FleetUnderTest::prepare(file, options.pool, catalogues);
 }
 
 Result<WarmUp> warm_up(const Options& options, const std::vector<const FleetUnderTest*>& fleets,
@@ -79,6 +80,8 @@ Result<int> run(const Options& options, const Console& console) {
   std::optional<FleetUnderTest> other;
   std::vector<const FleetUnderTest*> fleets = {&fleet};
   if (!options.versus.empty()) {
+    if (!options.outputs.none())
+      return fail("--requests, --trace-events and --series are of one fleet: not with --versus");
     MUSTER_TRY(other, read(options.versus, options, catalogues, console));
     fleets.push_back(&*other);
   }
@@ -87,12 +90,14 @@ Result<int> run(const Options& options, const Console& console) {
                              traffic.repaired_order()));
 
   ProgressLine progress(console.progress && !options.json);
-  ReplicationSettings settings{
-      .run = {.seed = options.seed, .sample_s = options.sample_s, .step_by_step = options.step_by_step},
-      .scale = options.scale,
-      .replications = options.replications,
-      .threads = options.threads,
-      .progress = [&](double share) { progress.show("simulating", share); }};
+  ReplicationSettings settings{.run = {.seed = options.seed,
+                                       .sample_s = options.sample_s,
+                                       .step_by_step = options.step_by_step,
+                                       .outputs = &options.outputs},
+                               .scale = options.scale,
+                               .replications = options.replications,
+                               .threads = options.threads,
+                               .progress = [&](double share) { progress.show("simulating", share); }};
   const double started = wall_seconds();
   MUSTER_TRY(settings.warm_up, warm_up(options, fleets, traffic, settings));
   if (other) return run_versus(options, fleet, *other, traffic, settings, console);
@@ -102,13 +107,26 @@ Result<int> run(const Options& options, const Console& console) {
   report::RunMetrics& result = replicated.first.metrics;
   result.wall_s = wall_seconds() - started;
   const std::string json = report::to_json(result);
-  if (!options.out.empty())
-    MUSTER_TRY_VOID(write_report(options,
-                                 report::html(result, plots(replicated.first.scenario, replicated.first.outcome),
-                                              fmt::format("{} on {}", fleet.file().fleet, traffic.name())),
-                                 json));
+  if (!options.out.empty()) {
+    report::RunPlots to_plot = plots(replicated.first.scenario, replicated.first.outcome);
+    to_plot.pipeline = replicated.first.pipeline;
+    const std::string title = fmt::format("{} on {}", fleet.file().fleet, traffic.name());
+    MUSTER_TRY_VOID(write_report(options, report::html(result, to_plot, title), json));
+  }
   console.print(options.json ? json : report::terminal(result, console.style));
   return replicated.targets_met ? kDone : kNo;
+}
+
+void add_outputs(CLI::App& verb, OutputOptions& options) {
+  verb.add_option("--requests", options.requests, "Write a line per request: FILE.jsonl or FILE.csv, also .gz");
+  verb.add_option(
+      "--trace-events", options.trace_events,
+      "Write steps, requests and events for ui.perfetto.dev: FILE.json or FILE.json.gz. With --step-by-step "
+      "every step is single");
+  verb.add_option("--trace-window", options.trace_window,
+                  "What part of the run --trace-events holds, such as 60s..90s");
+  verb.add_option("--trace-replicas", options.trace_replicas, "Which replicas it holds, such as 0,1 (default: all)");
+  verb.add_option("--series", options.series, "Write the time series of the plots: FILE.csv");
 }
 
 }  // namespace
@@ -127,7 +145,7 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--trace", options->trace,
                    "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
   verb->add_option("--profile", options->profile, "Workload profile to make the traffic from, instead of a trace");
-  verb->add_option("--pool", options->pool, "The pool to feed, when the file has several");
+  verb->add_option("--pool", options->pool, "Simulate this pool alone, when the file has several");
   verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
   verb->add_option("--versus", options->versus,
                    "A second fleet file, simulated on the same traffic: which is better, by how much, how sure");
@@ -138,10 +156,12 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--warm-up,--warm-up-s", options->warm_up,
                    "Seconds at the start that are simulated but not counted, or auto (MSER-5)")
       ->capture_default_str();
-  verb->add_option("--sample", options->sample_s, "Seconds between two points of the plots")
+  verb->add_option("--resolution,--sample", options->sample_s,
+                   "Seconds between two points of the plots and of --series; coarser when there would be too many")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of every random choice")->capture_default_str();
+  add_outputs(*verb, options->outputs);
   verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
   verb->add_flag("--step-by-step", options->step_by_step, "Never jump over alike decode steps: slow, same digest");

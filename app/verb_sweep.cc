@@ -120,7 +120,7 @@ void add_sweep(CLI::App& root, Selected& selected) {
   verb->add_option("--trace", options->inputs.trace, "Trace, in any format that simulate reads");
   verb->add_option("--profile", options->inputs.profile,
                    "Workload profile to make the traffic from, instead of a trace");
-  verb->add_option("--pool", options->inputs.pool, "The pool to feed, when the file has several");
+  verb->add_option("--pool", options->inputs.pool, "Simulate this pool alone, when the file has several");
   verb->add_option("--scale", options->scale, "Traffic scales: a list or a range")->capture_default_str();
   verb->add_option("--seeds", options->seeds, "Seeds: a list or a range; the table shows means over them")
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "muster/core/check.h"
+#include "muster/planner/disaggregation.h"
 #include "muster/planner/planner.h"
 
 namespace muster::planner {
@@ -193,6 +194,27 @@ class Explainer {
     return option;
   }
 
+  Option disaggregation() const {
+    constexpr double kMargin = 0.03;
+    Option option{.option = "Prefill apart from decode",
+                  .code = "disaggregation",
+                  .why = "prompts stop stretching the steps of others, and each role has its own batch. "};
+    const std::optional<Disaggregated> split = disaggregate(question_, chosen_);
+    if (!split) {
+      option.verdict = "not computed";
+      option.why += "With pipeline stages the closed form says nothing; simulate it";
+      return option;
+    }
+    option.verdict = split->gain() > kMargin ? "helps" : split->gain() < -kMargin ? "worse" : "no gain";
+    option.why += fmt::format(
+        "{} prefill + {} decode replicas do {:.3g} requests/s per GPU at TPOT {:.1f} ms, mixed ones {:.3g} at {:.1f} "
+        "ms: "
+        "{:+.0f} %. A prompt's KV cache takes {:.1f} ms over 50 GB/s. Before queueing: simulate both with --versus",
+        split->prefill_replicas, split->decode_replicas, split->requests_s_per_gpu, split->tpot_ms,
+        split->mixed_requests_s_per_gpu, chosen_.speed->tpot_ms, 100 * split->gain(), split->kv_transfer_ms);
+    return option;
+  }
+
  private:
   const Question& question_;
   const Candidate& chosen_;
@@ -219,6 +241,7 @@ std::vector<Option> explain(const Question& question, const Candidate& chosen, c
       explainer.precision(model::Dtype::kInt4, "INT4", "int4", "quarters weights, computes in 16 bits, larger loss"));
   options.push_back(explainer.mig(slices));
   options.push_back(explainer.more_memory(larger));
+  options.push_back(explainer.disaggregation());
   return options;
 }
 

@@ -7,6 +7,7 @@
 
 #include "muster/hardware/catalogue.h"
 #include "muster/model/catalogue.h"
+#include "muster/planner/disaggregation.h"
 
 namespace muster::planner {
 namespace {
@@ -137,7 +138,39 @@ TEST_F(Planner, EveryOptionGetsAVerdictInNumbers) {
     EXPECT_TRUE(option.why.find_first_of("0123456789") != std::string::npos) << option.code << ": " << option.why;
   }
   EXPECT_EQ(codes, (std::set<std::string>{"tp", "pp", "tp_pp", "dp", "larger_batch", "fp32", "fp8", "int4", "mig",
-                                          "more_memory"}));
+                                          "more_memory", "disaggregation"}));
+}
+
+TEST_F(Planner, DisaggregationBalancesItsTwoRoles) {
+  Question question = ask("llama-3.1-70b", {"h100-sxm"});
+  question.precisions = {model::Dtype::kFp8};
+  question.tp = 4;
+  question.pp = 1;
+  question.concurrency = 32;
+  double prefill_share_before = 0;
+  for (const double input_tokens : {500.0, 4000.0, 16000.0}) {
+    SCOPED_TRACE(input_tokens);
+    question.input_tokens = input_tokens;
+    question.output_tokens = 300;
+    const Candidate mixed = enumerate(question).front();
+    const std::optional<Disaggregated> split = disaggregate(question, mixed);
+    ASSERT_TRUE(split);
+    EXPECT_LE(split->tpot_ms, mixed.speed->tpot_ms);
+    const int p = split->prefill_replicas, d = split->decode_replicas;
+    EXPECT_NEAR(split->requests_s_per_gpu, std::min(p * split->prefill_rps, d * split->decode_rps) / (4 * (p + d)),
+                1e-9);
+    // No neighbour is better.
+    for (const auto& [more_p, more_d] : {std::pair(p + 1, d), std::pair(p, d + 1)})
+      EXPECT_LE(std::min(more_p * split->prefill_rps, more_d * split->decode_rps) / (4 * (more_p + more_d)),
+                std::max(split->requests_s_per_gpu, more_p > 8 || more_d > 8 ? 1e9 : 0) + 1e-9);
+    const double prefill_share = static_cast<double>(p) / (p + d);
+    EXPECT_GT(prefill_share, prefill_share_before);  // longer prompts need more prefill
+    prefill_share_before = prefill_share;
+    // 80 layers x 2 x 8 KV heads x 128 x 2 bytes = 327,680 bytes a token.
+    EXPECT_NEAR(split->kv_transfer_ms, input_tokens * 327680 / 50e9 * 1e3, 1e-6);
+  }
+  question.pp = 2;
+  EXPECT_FALSE(disaggregate(question, enumerate(question).front()));
 }
 
 }  // namespace

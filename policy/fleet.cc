@@ -166,6 +166,15 @@ void Fleet::drain(Actions& out) {
   }
 }
 
+bool Fleet::on_cancelled(Instant now, RequestId id, Actions&) {
+  advance(now);
+  auto f = std::ranges::find(queue_, id, &RequestInfo::id);
+  if (f == queue_.end()) return false;
+  queue_.erase(f);
+  std::make_heap(queue_.begin(), queue_.end(), served_after);
+  return true;
+}
+
 std::optional<Instant> Fleet::wakeup() const {
   return std::nullopt;
 }

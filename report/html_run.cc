@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gantt.h"
 #include "html_data.h"
 #include "html_parts.h"
 #include "html_sections.h"
@@ -35,6 +36,17 @@ std::string groups_table(std::string_view kind, const std::vector<GroupMetrics>&
                milliseconds(g.tpot_ms.p95), milliseconds(g.e2e_ms.p95), number(g.output_tok_s),
                percent(g.slo_attainment)});
   return card(table.print());
+}
+
+// How much of the pipelines' time is bubbles, all replicas together.
+std::string pipeline_text(const RunMetrics& run) {
+  if (!run.bubble_share) return {};
+  HtmlTable table({{"Stage"}, {"busy", Kind::kNumber}, {"bubbles", Kind::kNumber}});
+  for (std::size_t i = 0; i < run.stages.size(); ++i)
+    table.row({fmt::format("{}", i), percent(run.stages[i].busy), percent(1 - run.stages[i].busy)});
+  table.row({"all", percent(1 - *run.bubble_share), percent(*run.bubble_share)});
+  return intro("Of the time in which a replica had at least one step in flight, all replicas together.") +
+         card(table.print());
 }
 
 bool has_cdf(const RunPlots& p) {
@@ -108,6 +120,7 @@ std::string html(const RunMetrics& run, const RunPlots& plots, std::string_view 
                  const std::vector<Slo>& slos) {
   PageText text{.kicker = "muster simulate", .title = std::string(run_title)};
   text.subtitle = fmt::format("{} requests in {}", n(run.requests), duration(run.duration_s));
+  if (!run.load.empty()) text.subtitle += "; " + run.load;
   text.footer = fmt::format("{}{}", kFooter, run.digest.empty() ? "" : " Digest: " + run.digest + ".");
   text.tiles = tiles(
       {{"Requests in SLO", percent(run.slo_attainment), fmt::format("goodput {} requests/s", number(run.goodput_rps))},
@@ -128,12 +141,14 @@ std::string html(const RunMetrics& run, const RunPlots& plots, std::string_view 
   }
   const std::string groups =
       groups_table("Class", run.classes) + groups_table("Tenant", run.tenants) + groups_table("Pool", run.pools);
+  const std::string pipeline = pipeline_text(run) + pipeline_figure(plots.pipeline);
   const std::string over_time = run_plots(plots, "run", true);
   text.sections = {
       {"latency", "Latency", "Latency", grid(card(latency_table(run)) + targets + cdf_figure(plots, "run"))},
       {"sure", "Intervals", "How sure these figures are",
        run.uncertainty ? uncertainty_section(*run.uncertainty) : std::string()},
       {"time", "Over time", "Over time", over_time.empty() ? "" : grid(over_time)},
+      {"pipeline", "Pipeline", "Pipeline and its bubbles", pipeline},
       {"groups", "Groups", "Classes, tenants and pools", groups},
       {"events", "Events", "What happened", events_table(run.events)}};
   return page(text, {{"runs", {{"run", run_data(plots, run.events, slos)}}}});

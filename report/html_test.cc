@@ -55,6 +55,31 @@ Size hostile() {
   return s;
 }
 
+TEST(Html, APipelineIsDrawnWithItsBubbles) {
+  RunMetrics run = sample::run(1, 2, 1);
+  RunPlots plots;
+  EXPECT_EQ(html(run, plots, "run").find("id=\"pipeline\""), std::string::npos);
+  run.stages = {{.busy = 0.75}, {.busy = 0.5}};
+  run.bubble_share = 0.375;
+  plots.pipeline = {.replica = std::string(kHostile), .stages = 2, .begin_s = 60};
+  for (int step = 0; step < 3; ++step)
+    for (int stage = 0; stage < 2; ++stage)
+      plots.pipeline.spans.push_back({.stage = stage,
+                                      .micro_batch = step % 2,
+                                      .begin_ms = 10.0 * (step + stage),
+                                      .end_ms = 10.0 * (step + stage) + 8 - 2 * stage,
+                                      .prefill_tokens = step == 1 ? 512.0 : 0.0,
+                                      .decode_sequences = 7});
+  plots.pipeline.spans.push_back({.stage = 0, .begin_ms = 30, .end_ms = 60, .decode_sequences = 7, .steps = 40});
+  const std::string page = html(run, plots, "run");
+  EXPECT_NE(page.find("id=\"pipeline\""), std::string::npos);
+  EXPECT_EQ(occurrences(page, "<rect "), 2U + 6U + 1U);  // rows, spans, and the many steps as one
+  EXPECT_NE(page.find("stage 0: 512 prompt tokens, 7 decodes, 10.0 to 18.0 ms"), std::string::npos);
+  EXPECT_NE(page.find("40 decode steps of 7 sequences"), std::string::npos);
+  EXPECT_NE(page.find("40 % busy"), std::string::npos);  // stage 0: 24 of 60 ms
+  EXPECT_EQ(page.find("<img src=x"), std::string::npos);
+}
+
 TEST(Html, LoadsNothingFromAnywhere) {
   for (const std::string& page :
        {html(sample::size()), html(sample::run(1, 2, 1), sample::plots(50, 3, 0, 0, 1), "run")}) {

@@ -64,6 +64,7 @@ Json group(const GroupMetrics& g) {
           {"requests", g.requests},
           {"completed", g.completed},
           {"rejected", g.rejected},
+          {"timed_out", g.timed_out},
           {"ttft_ms", summary(g.ttft_ms)},
           {"tpot_ms", summary(g.tpot_ms)},
           {"e2e_ms", summary(g.e2e_ms)},
@@ -84,11 +85,33 @@ Json ttft_parts(const TtftParts& parts) {
           {"response", num(parts.response_ms)}};
 }
 
+Json kv_transfers(const KvTransferMetrics& t) {
+  return {{"transfers", t.transfers},
+          {"gib", num(t.gib)},
+          {"mean_wait_ms", num(t.mean_wait_ms)},
+          {"mean_ms", num(t.mean_ms)}};
+}
+
+Json prefix_cache(const PrefixCacheMetrics& p) {
+  return {
+      {"queried_tokens", num(p.queried_tokens)}, {"hit_tokens", num(p.hit_tokens)}, {"hit_rate", num(p.hit_rate())}};
+}
+
+Json stage_metrics(const StageMetrics& s) {
+  return {{"busy", num(s.busy)}};
+}
+
 Json run_json(const RunMetrics& r) {
-  Json json = {{"requests", r.requests},
+  Json json = {{"load", r.load},
+               {"requests", r.requests},
                {"completed", r.completed},
                {"rejected", r.rejected},
                {"preempted", r.preempted},
+               {"timed_out", r.timed_out},
+               {"retries", r.retries},
+               {"wasted_output_tokens", r.wasted_output_tokens},
+               {"kv_transfers", r.kv_transfers ? kv_transfers(*r.kv_transfers) : Json(nullptr)},
+               {"prefix_cache", r.prefix_cache ? prefix_cache(*r.prefix_cache) : Json(nullptr)},
                {"duration_s", num(r.duration_s)},
                {"ttft_ms", summary(r.ttft_ms)},
                {"tpot_ms", summary(r.tpot_ms)},
@@ -102,8 +125,12 @@ Json run_json(const RunMetrics& r) {
                {"goodput_rps", num(r.goodput_rps)},
                {"gpu_hours", num(r.gpu_hours)},
                {"usd", num(r.usd)},
+               {"stages", list_of(r.stages, stage_metrics)},
+               {"bubble_share", num(r.bubble_share)},
                {"steps", r.steps},
                {"wall_s", num(r.wall_s)},
+               {"requests_per_wall_s", num(r.requests_per_wall_s())},
+               {"steps_per_wall_s", num(r.steps_per_wall_s())},
                {"digest", r.digest},
                {"classes", list_of(r.classes, group)},
                {"tenants", list_of(r.tenants, group)},

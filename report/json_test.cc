@@ -50,6 +50,18 @@ const std::vector<std::string> kCandidateNames = {"gpu",
                                                   "provenance",
                                                   "error_band"};
 
+TEST(Json, APipelineShowsItsBubbles) {
+  RunMetrics run = sample::run(410, 18900, 0.968);
+  EXPECT_TRUE(ordered_json::parse(to_json(run))["bubble_share"].is_null());
+  EXPECT_TRUE(ordered_json::parse(to_json(run))["stages"].empty());
+  run.stages = {{.busy = 0.75}, {.busy = 0.5}};
+  run.bubble_share = 0.375;
+  const ordered_json json = ordered_json::parse(to_json(run));
+  EXPECT_EQ(json["bubble_share"], 0.375);
+  EXPECT_EQ(json["stages"][1]["busy"], 0.5);
+  EXPECT_EQ(json["requests_per_wall_s"], 54405.3);  // 22,415 in 0.412 s
+}
+
 TEST(Json, ARunHasTheNamesThatOthersRelyOn) {
   const ordered_json run = ordered_json::parse(to_json(sample::run(410, 18900, 0.968)));
   expect_names(run, kRunNames);

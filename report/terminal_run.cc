@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "muster/core/text.h"
 #include "muster/report/format.h"
 #include "muster/report/terminal.h"
 #include "page.h"
@@ -137,14 +138,33 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
   Page page(style);
   const auto n = [](std::uint64_t x) { return count(static_cast<double>(x)); };
   page.title(fmt::format("{} requests in {}", n(r.requests), duration(r.duration_s)));
+  if (!r.load.empty()) page.fact("Load", r.load);
   page.fact("Requests",
             fmt::format("{} completed, {} rejected; {} preemptions", n(r.completed), n(r.rejected), n(r.preempted)));
+  if (r.timed_out + r.retries > 0)
+    page.fact("Clients", fmt::format("{} gave up, {} tried again; {} output tokens wasted", n(r.timed_out),
+                                     n(r.retries), n(r.wasted_output_tokens)));
   page.fact("Throughput", fmt::format("{} output tok/s ({} per GPU), {} total tok/s", number(r.output_tok_s),
                                       number(r.output_tok_s_per_gpu), number(r.total_tok_s)));
   page.fact("SLO", fmt::format("met by {} of the requests; goodput {} req/s", percent(r.slo_attainment),
                                number(r.goodput_rps)));
+  if (r.prefix_cache)
+    page.fact("Prefix cache", fmt::format("{} of {} prompt tokens found", percent(r.prefix_cache->hit_rate()),
+                                          count(r.prefix_cache->queried_tokens)));
+  if (r.kv_transfers)
+    page.fact("KV transfers",
+              fmt::format("{}, {:.4g} GiB; {} each, and {} waiting for the link", n(r.kv_transfers->transfers),
+                          r.kv_transfers->gib, milliseconds(r.kv_transfers->mean_ms),
+                          milliseconds(r.kv_transfers->mean_wait_ms)));
+  if (r.bubble_share) {
+    std::vector<std::string> busy;
+    for (const StageMetrics& stage : r.stages) busy.push_back(percent(stage.busy));
+    page.fact("Pipeline", fmt::format("{} bubbles; stages busy {} of the time with a step in flight",
+                                      percent(*r.bubble_share), join(busy, ", ")));
+  }
   page.fact("Cost", fmt::format("{} GPU-hours, {}", number(r.gpu_hours), r.usd ? usd(*r.usd) : "no price known"));
-  page.fact("Run", fmt::format("{} engine steps in {}{}", n(r.steps), duration(r.wall_s),
+  page.fact("Run", fmt::format("{} engine steps in {} ({} requests/s, {} steps/s){}", n(r.steps), duration(r.wall_s),
+                               count(std::round(r.requests_per_wall_s())), count(std::round(r.steps_per_wall_s())),
                                r.digest.empty() ? "" : "; digest " + r.digest));
   if (r.ttft_parts)
     page.fact(

@@ -13,7 +13,10 @@ BatchScheduler::BatchScheduler(const SchedulerLimits& limits)
                limits.long_prefill_token_threshold);
   MUSTER_CHECK(limits.prefill_tokens_while_decoding >= 0, "prefill_tokens_while_decoding {}",
                limits.prefill_tokens_while_decoding);
-  MUSTER_CHECK(limits.steps_in_flight_max >= 1, "steps_in_flight_max {}", limits.steps_in_flight_max);
+  MUSTER_CHECK(limits.steps_in_flight_max >= 1 && limits.steps_in_flight_max <= 65535, "steps_in_flight_max {}",
+               limits.steps_in_flight_max);
+  MUSTER_CHECK(limits.admission_watermark >= 0 && limits.admission_watermark < 1, "admission_watermark {}",
+               limits.admission_watermark);
   piece_tokens_max_ =
       limits.long_prefill_token_threshold > 0 ? limits.long_prefill_token_threshold : limits.max_num_batched_tokens;
 }
@@ -22,6 +25,9 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   MUSTER_CHECK(sequence.prompt_tokens >= 1 && sequence.max_tokens >= 1, "request {}: prompt_tokens {}, max_tokens {}",
                sequence.id.value, sequence.prompt_tokens, sequence.max_tokens);
   MUSTER_CHECK(table_.find(sequence.id) == kNoSlot, "request {} was added twice", sequence.id.value);
+  MUSTER_CHECK(sequence.kv_ready_tokens >= 0 && sequence.kv_ready_tokens < sequence.prompt_tokens,
+               "request {}: KV of {} tokens came along, of {}", sequence.id.value, sequence.kv_ready_tokens,
+               sequence.prompt_tokens);
   // Each compared alone first: their sum could overflow.
   if (sequence.prompt_tokens > KvBlockPool::kMaxSequenceTokens || sequence.max_tokens > KvBlockPool::kMaxSequenceTokens)
     return false;
@@ -31,11 +37,18 @@ bool BatchScheduler::add(Instant, const NewSequence& sequence) {
   Sequence s;
   s.known = s.prompt = s.prefill_end = static_cast<std::int32_t>(sequence.prompt_tokens);
   s.end = static_cast<std::int32_t>(end);
+  s.kv_ready = static_cast<std::int32_t>(sequence.kv_ready_tokens);
   s.id = sequence.id;
   s.order = {sequence.priority, ++arrivals_};
   s.place = Place::kWaiting;
-  waiting_.push(s.order, table_.insert(s));
+  const std::uint32_t slot = table_.insert(s);
+  waiting_.push(s.order, slot);
   prompt_tokens_waiting_ += s.prefill_left();
+  if (knows_content_) {
+    if (slot >= prefixes_.size()) prefixes_.resize(slot + std::size_t{1});
+    prefixes_[slot].content = sequence.content_blocks;
+    prefixes_[slot].started = false;
+  }
   return true;
 }
 
@@ -43,7 +56,7 @@ bool BatchScheduler::abort(RequestId id) {
   const std::uint32_t slot = table_.find(id);
   if (slot == kNoSlot) return false;
   const bool was_running = table_[slot].place == Place::kRunning;
-  const bool in_flight = table_[slot].in_flight;
+  const bool in_flight = table_[slot].in_flight();
   leave(slot);
   if (was_running) drop_left_from_running();
   // The slot of a sequence in flight must not become another's before finish_step() has seen its piece.
@@ -56,7 +69,8 @@ void BatchScheduler::leave(std::uint32_t slot) {
   Sequence& s = table_[slot];
   prompt_tokens_waiting_ -= s.prefill_left();
   if (s.place == Place::kWaiting) waiting_.remove(slot);
-  pool_.release(s.kv);
+  if (pool_.caches_prefixes() && answers_are_findable_later()) make_findable(slot, s.computed);
+  release_blocks(slot);
   s.place = Place::kLeaving;
   table_.forget(slot);
 }
@@ -87,8 +101,10 @@ void add_up(StepPlan& plan) {
 bool BatchScheduler::schedule(Instant, StepPlan& plan) {
   plan.clear();
   if (steps_in_flight() == limits_.steps_in_flight_max) return false;
+  pieces_findable_ = 0;
   budget_left_ = fill(plan);
   if (plan.pieces.empty()) return false;
+  if (pool_.caches_prefixes()) make_pieces_findable(plan);
   add_up(plan);
   plan.step = ++steps_scheduled_;
   return true;
@@ -121,10 +137,12 @@ std::int64_t BatchScheduler::preempt(std::size_t victim, StepPlan& plan) {
   const std::uint32_t slot = running_[victim];
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(victim));
   Sequence& s = table_[slot];
-  const std::int64_t withdrawn = s.in_flight ? withdraw_piece(slot, plan) : 0;
-  pool_.release(s.kv);
+  const std::int64_t withdrawn = s.in_flight() ? withdraw_piece(slot, plan) : 0;
+  if (pool_.caches_prefixes() && answers_are_findable_later() && prefix_rules_.answers_survive_preemption)
+    make_findable(slot, s.computed);
+  release_blocks(slot);
   prompt_tokens_waiting_ -= s.prefill_left();
-  s.computed = 0;
+  s.computed = s.scheduled = 0;
   s.prefill_end = s.known;
   prompt_tokens_waiting_ += s.prefill_left();
   s.place = Place::kWaiting;
@@ -141,7 +159,7 @@ std::int64_t BatchScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) 
       std::find_if(plan.pieces.begin(), plan.pieces.end(), [&](const Piece& p) { return p.slot == slot; });
   if (piece == plan.pieces.end()) return 0;
   const std::int64_t tokens = piece->tokens;
-  table_[slot].in_flight = false;
+  --table_[slot].steps_out;
   plan.pieces.erase(piece);
   return tokens;
 }
@@ -150,18 +168,29 @@ std::int64_t BatchScheduler::withdraw_piece(std::uint32_t slot, StepPlan& plan) 
 std::int64_t BatchScheduler::admit_waiting(std::int64_t budget, StepPlan& plan) {
   while (!waiting_.empty() && !is_full() && budget > 0) {
     const Sequence& s = table_[waiting_.front()];
-    if (s.in_flight) break;  // preempted while its step was out, and not back yet
-    const std::int64_t tokens = piece_tokens(s, budget);
-    if (tokens == 0 || !admit_first(tokens, plan)) break;
+    if (s.in_flight()) break;  // preempted while a step of it was out, and not back yet
+    const Hit hit = first_hit(plan);
+    const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, budget);
+    if (tokens == 0 || !admit_first(tokens, hit, plan)) break;
     budget -= tokens;
   }
   return budget;
 }
 
-bool BatchScheduler::admit_first(std::int64_t tokens, StepPlan& plan) {
+bool BatchScheduler::admit_first(std::int64_t tokens, const Hit& hit, StepPlan& plan) {
   const std::uint32_t slot = waiting_.front();
   Sequence& s = table_[slot];
-  if (!pool_.grow(s.kv, static_cast<std::int32_t>(kv_tokens_at_admission(s, tokens)))) return false;
+  const std::int64_t kept_free = plan.pieces.empty() ? 0 : watermark_blocks_;
+  if (blocks_at_admission(s, tokens, hit) + kept_free > pool_.free()) return false;
+  const auto kv_tokens = static_cast<std::int32_t>(kv_tokens_at_admission(s, hit.tokens + tokens));
+  const bool kv_came_along = s.kv_ready > 0;
+  if (knows_content_)
+    start_prefix(slot, hit);
+  else if (s.kv_ready > 0)
+    skip(slot, hit);
+  const bool has_room = pool_.grow(s.kv, kv_tokens);
+  MUSTER_CHECK(has_room, "request {}: too few KV blocks", s.id.value);
+  if (kv_came_along && pool_.caches_prefixes() && !answers_are_findable_later()) make_findable(slot, s.computed);
   waiting_.pop();
   const auto by_order = [&](std::uint32_t a, std::uint32_t b) { return table_[a].order < table_[b].order; };
   const auto place = running_order_ == RunningOrder::kAdmission
@@ -184,14 +213,17 @@ void BatchScheduler::finish_step(Instant, const StepPlan& plan, std::span<const 
     Sequence& s = table_[piece.slot];
     const bool stops = !stopped.empty() && std::find(stopped.begin(), stopped.end(), piece.id) != stopped.end();
     stops_seen += stops;
-    s.in_flight = false;
+    --s.steps_out;
     if (s.place == Place::kLeaving) {
-      table_.release(piece.slot);
+      if (!s.in_flight()) table_.release(piece.slot);
       continue;
     }
     if (s.place == Place::kRunning) {
       s.computed += static_cast<std::int32_t>(piece.tokens);
-      if (!piece.decode) prompt_tokens_waiting_ -= piece.tokens;
+      if (!piece.decode) {
+        prompt_tokens_waiting_ -= piece.tokens;
+        if (pool_.caches_prefixes()) piece_is_back(piece);
+      }
     }
     MUSTER_CHECK(piece.samples || !stops, "request {} stopped without a sampled token", piece.id.value);
     if (!piece.samples) continue;
@@ -220,20 +252,22 @@ bool BatchScheduler::is_whole_batch_decoding(const StepPlan& plan) const {
 }
 
 bool BatchScheduler::first_waiting_fits(std::int64_t budget, std::int64_t free_blocks) const {
-  if (waiting_.empty() || is_full() || budget <= 0) return false;
+  if (budget <= 0) return false;
   const Sequence& s = table_[waiting_.front()];
-  const std::int64_t tokens = piece_tokens(s, budget);
-  return tokens > 0 && pool_.blocks_for(kv_tokens_at_admission(s, tokens)) <= free_blocks;
+  const Hit hit = first_hit();
+  const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, budget);
+  return tokens > 0 && blocks_at_admission(s, tokens, hit) <= free_blocks;
 }
 
-// Free blocks only get fewer as the batch grows: whoever cannot start in the next step cannot start in any of them.
+// Free blocks only get fewer as the batch grows: whoever cannot start in the next step cannot start in any of them, as
+// long as it finds the same prefix.
 std::int64_t BatchScheduler::steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const {
   if (waiting_.empty() || is_full()) return further_steps_max;
   const std::int64_t budget_next = limits_.max_num_batched_tokens - static_cast<std::int64_t>(plan.pieces.size());
-  if (first_waiting_fits(budget_next, pool_.free() - blocks_taken_after(plan, 1))) return 0;
+  if (first_waiting_fits(budget_next, pool_.free() - blocks_taken_after(plan, 1) - watermark_blocks_)) return 0;
   // With more stages a step of its own, beside this one, is open to it too.
   if (limits_.steps_in_flight_max > 1 && first_waiting_fits(limits_.max_num_batched_tokens, pool_.free())) return 0;
-  return further_steps_max;
+  return further_steps_with_same_hit(plan, further_steps_max);
 }
 
 // Blocks that the batch takes from the pool in so many steps after this one.
@@ -247,21 +281,22 @@ std::int64_t BatchScheduler::blocks_taken_after(const StepPlan& plan, std::int64
   return blocks;
 }
 
-// How many steps after this one find all the blocks they need, at most `further_steps_max`.
-std::int64_t BatchScheduler::further_steps_with_blocks(const StepPlan& plan, std::int64_t further_steps_max) const {
+// How many steps after this one take no more than so many blocks together, at most `further_steps_max`.
+std::int64_t BatchScheduler::further_steps_with_blocks(const StepPlan& plan, std::int64_t blocks,
+                                                       std::int64_t further_steps_max) const {
   const auto sequences = static_cast<std::int64_t>(plan.pieces.size());
   // A sequence takes exactly one block in as many steps as a block has tokens.
-  const std::int64_t whole_periods = pool_.free() / sequences;
+  const std::int64_t whole_periods = blocks / sequences;
   std::int64_t enough = whole_periods * pool_.block_tokens();
   if (enough >= further_steps_max) return further_steps_max;
   const std::int64_t upper = std::min(enough + pool_.block_tokens(), further_steps_max + 1);
   std::int64_t too_many = upper;
   while (too_many - enough > 1) {
     const std::int64_t middle = enough + (too_many - enough) / 2;
-    (blocks_taken_after(plan, middle) <= pool_.free() ? enough : too_many) = middle;
+    (blocks_taken_after(plan, middle) <= blocks ? enough : too_many) = middle;
   }
   // Unless the blocks of whole answers were taken before.
-  if (too_many == upper && blocks_taken_after(plan, further_steps_max) <= pool_.free()) return further_steps_max;
+  if (too_many == upper && blocks_taken_after(plan, further_steps_max) <= blocks) return further_steps_max;
   return enough;
 }
 
@@ -275,7 +310,7 @@ std::int64_t BatchScheduler::steps_alike(const StepPlan& plan) const {
     if (tokens_left == 1) return 1;
   }
   const std::int64_t further_steps = steps_without_admission(plan, tokens_left - 1);
-  return further_steps == 0 ? 1 : 1 + further_steps_with_blocks(plan, further_steps);
+  return further_steps == 0 ? 1 : 1 + further_steps_with_blocks(plan, pool_.free(), further_steps);
 }
 
 void BatchScheduler::finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
@@ -289,13 +324,15 @@ void BatchScheduler::finish_steps(Instant now, const StepPlan& plan, std::int64_
     Sequence& s = table_[piece.slot];
     MUSTER_CHECK(s.place == Place::kRunning && steps <= s.end - s.known,
                  "a jump of {} steps, but request {} has {} tokens left", steps, s.id.value, s.end - s.known);
-    s.in_flight = false;
+    s.steps_out = 0;
     s.computed += static_cast<std::int32_t>(steps);
+    s.scheduled = s.computed;
     s.known += static_cast<std::int32_t>(steps);
     const bool has_room = pool_.grow(s.kv, s.computed);
     MUSTER_CHECK(has_room, "a jump of {} steps ran out of KV blocks", steps);
     some_left |= s.known == s.end;
   }
+  if (pool_.caches_prefixes()) make_steps_findable(plan, steps);
   steps_done(plan, steps);
   if (!some_left) return;
   // After all have grown: the blocks of those who leave were not free before.
@@ -315,7 +352,9 @@ SchedulerState BatchScheduler::state() const {
           .kv_blocks_used = pool_.used(),
           .kv_blocks_total = pool_.total(),
           .prompt_tokens_waiting = prompt_tokens_waiting_,
-          .preemptions = preemptions_};
+          .preemptions = preemptions_,
+          .prefix_tokens_queried = prefix_tokens_queried_,
+          .prefix_tokens_hit = prefix_tokens_hit_};
 }
 
 void BatchScheduler::check() const {
@@ -332,6 +371,7 @@ void BatchScheduler::check() const {
   }
   waiting_.check();
   check_sequences();
+  if (pool_.caches_prefixes()) check_prefixes();
 }
 
 void BatchScheduler::check_sequences() const {
@@ -341,20 +381,31 @@ void BatchScheduler::check_sequences() const {
     const Sequence& s = table_[slot];
     const bool is_in = s.place == Place::kRunning || s.place == Place::kWaiting;
     if (s.place == Place::kFree) continue;
-    in_flight += s.in_flight;
-    MUSTER_CHECK(is_in || s.in_flight, "request {} left, but its slot is kept", s.id.value);
+    in_flight += s.in_flight();
+    MUSTER_CHECK(is_in || s.in_flight(), "request {} left, but its slot is kept", s.id.value);
     blocks += pool_.blocks_of(s.kv);
+    if (pool_.caches_prefixes()) {  // the shared ones are counted once, below
+      for (const std::uint32_t unit : prefixes_[slot].units)
+        blocks -= unit == kNoUnit ? 0 : pool_.prefixes().unit_blocks();
+    }
     if (!is_in) continue;
     MUSTER_CHECK(table_.find(s.id) == slot, "request {} cannot be found", s.id.value);
     MUSTER_CHECK(0 <= s.computed && s.computed < s.known && s.known < s.end,
                  "request {}: {} computed, {} known, end {}", s.id.value, s.computed, s.known, s.end);
-    MUSTER_CHECK(s.computed <= s.kv.tokens, "request {}: {} computed, KV of {}", s.id.value, s.computed, s.kv.tokens);
+    MUSTER_CHECK(s.computed <= s.scheduled && s.scheduled <= s.known && s.scheduled <= s.kv.tokens,
+                 "request {}: {} computed, {} scheduled, {} known, KV of {}", s.id.value, s.computed, s.scheduled,
+                 s.known, s.kv.tokens);
+    MUSTER_CHECK(s.place != Place::kRunning || (s.scheduled > s.computed) == s.in_flight(),
+                 "request {}: {} computed, {} scheduled, in {} steps", s.id.value, s.computed, s.scheduled,
+                 s.steps_out);
+    MUSTER_CHECK(prompts_are_pipelined_ || s.steps_out <= 1, "request {} is in {} steps", s.id.value, s.steps_out);
     prompt_tokens += s.prefill_left();
     running += s.place == Place::kRunning;
     waiting += s.place == Place::kWaiting;
     MUSTER_CHECK(waiting_.contains(slot) == (s.place == Place::kWaiting), "request {} and the queue", s.id.value);
     MUSTER_CHECK(s.place == Place::kRunning || s.kv.tokens == 0, "request {} waits with KV blocks", s.id.value);
   }
+  if (pool_.caches_prefixes()) blocks += pool_.prefixes().units_held() * pool_.prefixes().unit_blocks();
   MUSTER_CHECK(blocks == pool_.used(), "sequences hold {} KV blocks, the pool says {}", blocks, pool_.used());
   MUSTER_CHECK(running == running_.size(), "{} running, {} listed", running, running_.size());
   MUSTER_CHECK(waiting == waiting_.size(), "{} waiting, {} queued", waiting, waiting_.size());

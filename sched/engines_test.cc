@@ -53,6 +53,22 @@ TEST(Sglang, DecodesPauseUntilACutPromptIsDone) {
       .done();
 }
 
+TEST(Sglang, TheChunksOfACutPromptFollowEachOther) {
+  SchedulerLimits stages = limits();
+  stages.steps_in_flight_max = 3;
+  Script(stages, SchedulerKind::kSglang)
+      .arrive(1, {.prompt = 100, .max_tokens = 9})
+      .schedules("1:100p*")
+      .arrive(2, {.prompt = 600, .max_tokens = 9})
+      .done()
+      .schedules("2:512p")
+      .schedules("2:88p*")
+      .schedules("1:1d")  // 2 waits for its first token
+      .done()
+      .done()
+      .schedules("2:1d");
+}
+
 TEST(Sglang, APromptIsCutToWholePages) {
   Script(limits(), SchedulerKind::kSglang)
       .arrive(1, {.prompt = 100, .max_tokens = 9})
@@ -276,6 +292,17 @@ TEST(LlamaCpp, EverySlotDecodesWhateverTheBatchSize) {
 }
 
 // ---- Static batching.
+
+TEST(TensorrtLlm, ARequestIsInOneMicroBatchAtATime) {
+  SchedulerLimits stages = limits();
+  stages.steps_in_flight_max = 2;
+  Script(stages, SchedulerKind::kTensorrtLlm)
+      .arrive(1, {.prompt = 600, .max_tokens = 9})
+      .schedules("1:512p")
+      .schedules("")
+      .done()
+      .schedules("1:88p*");
+}
 
 TEST(Static, ABatchStartsWhenTheOneBeforeHasEnded) {
   Script(limits(), SchedulerKind::kStatic)

@@ -38,13 +38,16 @@ SchedulerLimits random_limits(Rng& rng, bool long_answers) {
   limits.long_prefill_token_threshold = rng.below(3) ? 0 : between(rng, 1, 20);
   limits.prefill_tokens_while_decoding = rng.below(2) ? 0 : between(rng, 1, 30);
   limits.steps_in_flight_max = rng.below(2) ? 1 : between(rng, 2, 4);
+  if (rng.below(4) == 0) limits.admission_watermark = 0.1 * static_cast<double>(between(rng, 1, 5));
+  limits.content_block_tokens = limits.kv_block_tokens * between(rng, 1, limits.kv_block_tokens == 16 ? 2 : 5);
   return limits;
 }
 
 std::string to_text(const SchedulerLimits& l) {
-  return fmt::format("tokens {} seqs {} blocks {}x{} threshold {} prefill {} stages {}", l.max_num_batched_tokens,
-                     l.max_num_seqs, l.kv_blocks, l.kv_block_tokens, l.long_prefill_token_threshold,
-                     l.prefill_tokens_while_decoding, l.steps_in_flight_max);
+  return fmt::format("tokens {} seqs {} blocks {}x{} threshold {} prefill {} stages {} watermark {} content {}",
+                     l.max_num_batched_tokens, l.max_num_seqs, l.kv_blocks, l.kv_block_tokens,
+                     l.long_prefill_token_threshold, l.prefill_tokens_while_decoding, l.steps_in_flight_max,
+                     l.admission_watermark, l.prefix_caching ? l.content_block_tokens : 0);
 }
 
 NewSequence random_sequence(Rng& rng, std::uint32_t id, bool long_answers) {
@@ -79,6 +82,7 @@ bool same_decodes(const StepPlan& a, const StepPlan& b) {
 struct Seen {
   std::int64_t jumps = 0, steps = 0, while_waiting = 0;
   std::int64_t preemptions = 0, finished = 0, refused = 0, longest_tested = 0;
+  std::int64_t queried = 0, hit = 0;
 };
 
 // Two of a kind, fed the same; one jumps where it can, the other never does.
@@ -96,7 +100,13 @@ class Twins {
   bool any_out() const { return !out_.empty(); }
 
   void add(Seen& seen) {
-    const NewSequence sequence = random_sequence(rng_, next_id_++, long_answers_);
+    NewSequence sequence = random_sequence(rng_, next_id_++, long_answers_);
+    // Mostly the same content, so that most sequences share something.
+    std::vector<std::uint64_t>& ids = contents_.emplace_back();
+    const std::int64_t whole = (sequence.prompt_tokens + sequence.max_tokens) / limits_.content_block_tokens;
+    for (std::int64_t i = rng_.below(3) ? 0 : between(rng_, 0, whole); i < whole; ++i)
+      ids.push_back(rng_.below(8) ? 0 : 1);
+    sequence.content_blocks = ids;
     const bool added = jumper_->add({}, sequence);
     ASSERT_EQ(added, stepper_->add({}, sequence));
     seen.refused += !added;
@@ -150,7 +160,9 @@ class Twins {
     stepper_->finish_step({}, plans.stepper, {}, b);
     ASSERT_EQ(to_text(a), to_text(b));
     last_ = plans.jumper;
-    may_repeat_ = !whole_batch || steps < alike || !a.empty() || limits_.steps_in_flight_max > 1;
+    // With a prefix cache a jump may end early, where the first waiting one finds another prefix, but starts not yet.
+    may_repeat_ =
+        !whole_batch || steps < alike || !a.empty() || limits_.steps_in_flight_max > 1 || limits_.prefix_caching;
     out_.pop_front();
     expect_same_state();
     seen.finished += static_cast<std::int64_t>(a.size());
@@ -159,7 +171,7 @@ class Twins {
     seen.longest_tested += !may_repeat_;
   }
 
-  std::int64_t preemptions() const { return jumper_->state().preemptions; }
+  SchedulerState state() const { return jumper_->state(); }
 
  private:
   struct Plans {
@@ -175,6 +187,8 @@ class Twins {
     EXPECT_EQ(x.kv_blocks_used, y.kv_blocks_used);
     EXPECT_EQ(x.prompt_tokens_waiting, y.prompt_tokens_waiting);
     EXPECT_EQ(x.preemptions, y.preemptions);
+    EXPECT_EQ(x.prefix_tokens_queried, y.prefix_tokens_queried);
+    EXPECT_EQ(x.prefix_tokens_hit, y.prefix_tokens_hit);
   }
 
   void expect_within_limits(const StepPlan& plan) const {
@@ -200,15 +214,17 @@ class Twins {
   Rng& rng_;
   std::unique_ptr<Scheduler> jumper_, stepper_;
   std::deque<Plans> out_;
+  std::deque<std::vector<std::uint64_t>> contents_;  // stay where they are
   std::uint32_t next_id_ = 0;
   StepPlan last_;
   bool may_repeat_ = true;  // the next step may have the same pieces as the last
 };
 
-void run(SchedulerKind kind, std::uint64_t seed, Seen& seen) {
+void run(SchedulerKind kind, bool prefix_caching, std::uint64_t seed, Seen& seen) {
   Rng rng = Rng::stream(seed, 0, "scheduler kinds");
   const bool long_answers = rng.below(12) == 0;
-  const SchedulerLimits limits = random_limits(rng, long_answers);
+  SchedulerLimits limits = random_limits(rng, long_answers);
+  limits.prefix_caching = prefix_caching;
   SCOPED_TRACE(fmt::format("{}, seed {}: {}", name(kind), seed, to_text(limits)));
   Twins twins(kind, limits, long_answers, rng);
   for (int round = 0; round < 60 && !::testing::Test::HasFailure(); ++round) {
@@ -225,7 +241,9 @@ void run(SchedulerKind kind, std::uint64_t seed, Seen& seen) {
     }
     if (twins.any_out()) twins.finish_oldest(seen);
   }
-  seen.preemptions += twins.preemptions();
+  seen.preemptions += twins.state().preemptions;
+  seen.queried += twins.state().prefix_tokens_queried;
+  seen.hit += twins.state().prefix_tokens_hit;
 }
 
 class EveryKind : public ::testing::TestWithParam<SchedulerKind> {};
@@ -233,7 +251,8 @@ class EveryKind : public ::testing::TestWithParam<SchedulerKind> {};
 TEST_P(EveryKind, JumpsAsItStepsAndFinishesEverybody) {
   Seen seen;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kScenarios && !HasFailure(); ++seed)
-    run(GetParam(), seed, seen);
+    run(GetParam(), false, seed, seen);
+  EXPECT_EQ(seen.queried, 0);
   // The traffic must have visited what is to be tested.
   EXPECT_GT(seen.finished, 12000);
   EXPECT_GT(seen.refused, 500);
@@ -249,6 +268,18 @@ TEST_P(EveryKind, JumpsAsItStepsAndFinishesEverybody) {
     EXPECT_EQ(seen.preemptions, 0);
     EXPECT_EQ(seen.longest_tested, 0);
   }
+}
+
+TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
+  if (GetParam() == SchedulerKind::kStatic) GTEST_SKIP() << "has no prefix cache";
+  Seen seen;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kScenarios / 2 && !HasFailure(); ++seed)
+    run(GetParam(), true, seed, seen);
+  EXPECT_GT(seen.finished, 6000);
+  EXPECT_GT(seen.jumps, 1500);
+  EXPECT_GT(seen.steps, 3 * seen.jumps);
+  EXPECT_GT(seen.while_waiting, 200);
+  EXPECT_GT(10 * seen.hit, seen.queried);
 }
 
 TEST_P(EveryKind, IsFoundByItsName) {

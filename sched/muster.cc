@@ -14,6 +14,9 @@
 //     urgent priority hold enough, they are preempted for it, last first, and only as many as needed. Nobody is
 //     preempted for an equal. Nobody comes back in the step that preempted him: without his place the urgent one did
 //     not fit, so what it leaves is less.
+//  6. Prefix cache: prompts can be found when their pieces are computed, answers when the sequence leaves or is
+//     preempted. A second copy of what can be found is freed. What nobody holds goes least recently used first, last
+//     blocks of a sequence first, after all blocks that hold nothing. At least one token is computed.
 //
 // Progress: the first of all in (priority, arrival) is never preempted unless it is alone, where it always fits.
 #include <algorithm>
@@ -31,6 +34,9 @@ class MusterScheduler final : public BatchScheduler {
     prefill_tokens_while_decoding_ = limits.prefill_tokens_while_decoding == 0
                                          ? kNoBudget
                                          : std::max(limits.prefill_tokens_while_decoding, limits.kv_block_tokens);
+    cache_prefixes({.findable = Findable::kWhenComputed,
+                    .duplicates = Duplicates::kShared,
+                    .useless = PrefixCache::UselessBlocks::kFirst});
   }
   std::string_view name() const override { return "muster"; }
 
@@ -39,13 +45,13 @@ class MusterScheduler final : public BatchScheduler {
   std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t) const override { return s.known; }
   std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const override;
 
-  static bool is_pending_prompt(const Sequence& s) { return !s.in_flight && s.prefill_left() > 0; }
+  static bool is_pending_prompt(const Sequence& s) { return !s.in_flight() && s.prefill_left() > 0; }
   std::int64_t start_first(std::int64_t prefill, StepPlan& plan);
   bool is_less_urgent(std::uint32_t slot, const Sequence& than) const {
     return table_[slot].order.priority > than.order.priority;
   }
-  bool finds_place(const Sequence& s, std::int64_t free_blocks) const {
-    return !is_full() && pool_.blocks_for(s.known) <= free_blocks;
+  bool finds_place(const Sequence& s, const Hit& hit, std::int64_t free_blocks) const {
+    return !is_full() && pool_.blocks_for(s.known) - hit.blocks_held <= free_blocks;
   }
   bool finds_place_by_preemption(const Sequence& s, bool with_next_tokens) const;
 
@@ -69,13 +75,17 @@ bool MusterScheduler::finds_place_by_preemption(const Sequence& s, bool with_nex
 // Starts the first waiting sequence, if it finds a place. Returns the tokens of its first piece; 0: it does not start.
 std::int64_t MusterScheduler::start_first(std::int64_t prefill, StepPlan& plan) {
   const Sequence& s = table_[waiting_.front()];
-  if (s.in_flight) return 0;  // preempted while its step was out, and not back yet
-  if (!finds_place(s, pool_.free())) {
+  if (s.in_flight()) return 0;  // preempted while its step was out, and not back yet
+  Hit hit = first_hit(plan);
+  if (!finds_place(s, hit, pool_.free())) {
     if (!finds_place_by_preemption(s, false)) return 0;
-    while (!finds_place(s, pool_.free())) preempt(running_.size() - 1, plan);
+    while (!finds_place(s, hit, pool_.free())) {
+      preempt(running_.size() - 1, plan);
+      hit = first_hit(plan);
+    }
   }
-  const std::int64_t tokens = piece_tokens(s, prefill);
-  const bool is_in = admit_first(tokens, plan);
+  const std::int64_t tokens = piece_tokens_of(s.known - hit.tokens, prefill);
+  const bool is_in = admit_first(tokens, hit, plan);
   MUSTER_CHECK(is_in, "request {} found no place", s.id.value);
   return tokens;
 }
@@ -109,13 +119,14 @@ std::int64_t MusterScheduler::fill(StepPlan& plan) {
 std::int64_t MusterScheduler::steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const {
   if (waiting_.empty()) return further_steps_max;
   const Sequence& s = table_[waiting_.front()];
+  const Hit hit = first_hit();
   const auto decodes = static_cast<std::int64_t>(plan.pieces.size());
   // The blocks of those at least as urgent only get more: who finds no place in the next step finds none in any.
   if (decodes < limits_.max_num_batched_tokens &&
-      (finds_place(s, pool_.free() - blocks_taken_after(plan, 1)) || finds_place_by_preemption(s, true)))
+      (finds_place(s, hit, pool_.free() - blocks_taken_after(plan, 1)) || finds_place_by_preemption(s, true)))
     return 0;
   // With more stages a step of its own, beside this one, is open to it too.
-  if (limits_.steps_in_flight_max > 1 && (finds_place(s, pool_.free()) || finds_place_by_preemption(s, false)))
+  if (limits_.steps_in_flight_max > 1 && (finds_place(s, hit, pool_.free()) || finds_place_by_preemption(s, false)))
     return 0;
   return further_steps_max;
 }

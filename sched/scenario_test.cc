@@ -367,23 +367,64 @@ SchedulerLimits two_stages() {
   return staged;
 }
 
-TEST(VllmStages, ASequenceIsInOneStepAtMost) {
-  Script(two_stages())
-      .arrive(1, {.prompt = 600, .max_tokens = 9})
+TEST(VllmStages, TheChunksOfAPromptFollowEachOther) {
+  SchedulerLimits three = limits();
+  three.steps_in_flight_max = 3;
+  Script(three)
+      .arrive(1, {.prompt = 1100, .max_tokens = 9})
       .schedules("1:512p")
-      .schedules("")  // its next chunk waits for this one
+      .schedules("1:512p")
+      .prompt_tokens_waiting(1100)  // none of it is back
       .arrive(2, {.prompt = 10, .max_tokens = 9})
-      .schedules("2:10p*")
+      .schedules("1:76p* 2:10p*")
       .arrive(3, {.prompt = 10, .max_tokens = 9})
-      .schedules("")  // two steps are out
+      .schedules("")  // three steps are out
       .done()
-      .schedules("1:88p* 3:10p*")
+      .prompt_tokens_waiting(608)
+      .schedules("3:10p*")  // 1 waits for its first token
       .done()
-      .schedules("2:1d")
+      .schedules("")
+      .done()
+      .schedules("1:1d 2:1d")
+      .schedules("")  // a decode waits for the token before it
+      .done()
+      .schedules("3:1d");
+}
+
+TEST(VllmStages, AnAbortedPromptKeepsItsSlotUntilItsLastChunkIsBack) {
+  Script(two_stages())
+      .arrive(1, {.prompt = 1100, .max_tokens = 9})
+      .schedules("1:512p")
+      .schedules("1:512p")
+      .abort(1)
+      .holds(0)
+      .arrive(1, {.prompt = 40, .max_tokens = 9})
+      .done()
+      .schedules("1:40p*")
       .done()
       .done()
-      .schedules("1:1d 2:1d 3:1d")  // all ready at once: nothing divides them
-      .schedules("");
+      .schedules("1:1d");
+}
+
+TEST(VllmStages, APreemptedPromptWithSeveralChunksOutStartsAgainWhenAllAreBack) {
+  SchedulerLimits three = limits();
+  three.steps_in_flight_max = 3;
+  three.kv_blocks = 4;
+  three.max_num_batched_tokens = 16;
+  Script(three)
+      .arrive(1, {.prompt = 16, .max_tokens = 20})
+      .schedules("1:16p*")
+      .arrive(2, {.prompt = 40, .max_tokens = 9})
+      .schedules("2:16p")
+      .schedules("2:16p")
+      .done()
+      .schedules("1:1d -2")  // the 17th token of 1 takes the last block
+      .holds(2)
+      .done()
+      .schedules("")  // a chunk of 2 is still out
+      .done()
+      .done()
+      .schedules("1:1d 2:15p");
 }
 
 TEST(VllmStages, APreemptedSequenceInFlightKeepsTheTokenThatItsStepSamples) {

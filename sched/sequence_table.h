@@ -24,22 +24,25 @@ enum class Place : std::uint8_t {
   kFree,     // the slot is unused
   kWaiting,  // holds no KV blocks
   kRunning,  // holds the KV blocks of its computed tokens and of those in flight
-  kLeaving,  // aborted; only keeps its slot until its step in flight is back
+  kLeaving,  // aborted; only keeps its slot until its steps in flight are back
 };
 
-// All counts are tokens. 0 <= computed < known < end.
+// All counts are tokens. 0 <= computed <= scheduled <= known < end, and computed < known.
 struct Sequence {
+  std::int32_t scheduled = 0;    // computed, and those of the steps that are out
   std::int32_t computed = 0;     // whose KV is there; the tokens of a step count when it is back
   std::int32_t known = 0;        // prompt and emitted
   std::int32_t prompt = 0;       // as it came
   std::int32_t end = 0;          // prompt + max_tokens: the sequence leaves when `known` gets there
   std::int32_t prefill_end = 0;  // to compute before it decodes: the prompt, after a preemption the emitted ones too
+  std::int32_t kv_ready = 0;     // KV that came along and has no blocks yet; while it waits
   KvHolding kv;
   RequestId id;
   Order order;
   Place place = Place::kFree;
-  bool in_flight = false;  // in a step that is out
+  std::uint16_t steps_out = 0;  // that it is in
 
+  bool in_flight() const { return steps_out > 0; }
   std::int32_t emitted() const { return known - prompt; }
   std::int32_t prefill_left() const { return prefill_end > computed ? prefill_end - computed : 0; }
 };

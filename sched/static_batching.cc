@@ -24,7 +24,7 @@ class StaticScheduler final : public BatchScheduler {
  private:
   std::int64_t fill(StepPlan& plan) override {
     if (running_.empty()) {
-      while (!waiting_.empty() && !is_full() && admit_first(0, plan)) {
+      while (!waiting_.empty() && !is_full() && admit_first(0, first_hit(plan), plan)) {
       }
     }
     const bool has_prompts = std::any_of(running_.begin(), running_.end(),

@@ -11,9 +11,16 @@
 //  4. MAX_UTILIZATION: a sequence starts when the blocks for its prompt are free. When a decode finds no block, the
 //     last that started is paused: it gives back its blocks, and recomputes when it starts again, before all that never
 //     ran. A step that paused somebody starts nobody.
+//  5. KV cache reuse ("KV Cache Reuse" in the documentation; off by default in older versions): the blocks of a prompt
+//     can be found when the whole prompt is computed, those of the answer when the request ends or is paused. What was
+//     computed twice is not stored twice. Blocks that nobody holds are evicted least recently used first, leaves
+//     first, after all blocks that hold nothing. At least one token is computed.
 //
-// Where this differs: (a) the chunks of one prompt do not follow each other down the pipeline (a sequence is in one
-// step at most); (b) a waiting sequence with an urgent priority pauses nobody under MAX_UTILIZATION; (c) no reuse of
+// With pipeline stages, a request that is in a micro-batch in flight is left out of the others (batch_manager/
+// microBatchScheduler: inflightReqIds), so the chunks of one prompt do not follow each other down the pipeline.
+//
+// Where this differs: (a) a waiting sequence with an urgent priority pauses nobody under MAX_UTILIZATION; (b) blocks
+// are reused in whole content blocks (scheduler.h), without retention priorities, host memory or copies of partial
 // blocks.
 #include "batch_scheduler.h"
 #include "engines.h"
@@ -28,6 +35,9 @@ class TensorrtLlmScheduler final : public BatchScheduler {
   TensorrtLlmScheduler(const SchedulerLimits& limits, Capacity capacity) : BatchScheduler(limits), capacity_(capacity) {
     ignore_long_prefill_threshold();
     if (limits.kv_block_tokens <= limits.max_num_batched_tokens) chunk_tokens_ = limits.kv_block_tokens;
+    cache_prefixes({.findable = Findable::kWhenPromptComputed,
+                    .duplicates = Duplicates::kUseless,
+                    .useless = PrefixCache::UselessBlocks::kFirst});
   }
   std::string_view name() const override {
     return capacity_ == Capacity::kGuaranteedNoEvict ? "tensorrt-llm" : "tensorrt-llm-max-utilization";

@@ -15,9 +15,9 @@ class WaitingQueue {
  public:
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
-  std::uint32_t front() const { return heap_.front().slot; }  // requires !empty()
-  void push(Order order, std::uint32_t slot);                 // requires that the slot is not in the queue
-  void pop() { remove_at(0); }                                // requires !empty()
+  std::uint32_t front() const { return heap_.front().slot; }       // requires !empty()
+  void push(Order order, std::uint32_t slot);                      // requires that the slot is not in the queue
+  void pop() { remove_at(0); }                                     // requires !empty()
   void remove(std::uint32_t slot) { remove_at(position_[slot]); }  // requires that the slot is in the queue
   bool contains(std::uint32_t slot) const {
     return slot < position_.size() && position_[slot] < heap_.size() && heap_[position_[slot]].slot == slot;

@@ -127,7 +127,7 @@ TEST(Faults, AClosedLoopEndsWhenTheWholeFleetIsGone) {
   const LinearTimer timer(10ms);
   const auto t = steady(100, 0ms, 5);
   Scenario s = scenario(timer, t, 1, 1);
-  s.closed_loop_users = 3;
+  s.clients.users = 3;
   s.faults = {{.kind = Fault::Kind::kReplicaLoss, .at = Instant(420ms), .target = 0}};
   s.sample_interval = 10ms;
   const Outcome o = run(s);

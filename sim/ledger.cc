@@ -1,17 +1,35 @@
 #include "ledger.h"
 
+#include <algorithm>
+
 namespace muster::sim {
 
-Ledger::Ledger(const Scenario& scenario)
+void ClassOutcome::add(const ClassOutcome& other) {
+  requests += other.requests;
+  completed += other.completed;
+  rejected += other.rejected;
+  timed_out += other.timed_out;
+  attained += other.attained;
+  output_tokens += other.output_tokens;
+  queue_wait_ms.merge(other.queue_wait_ms);
+  ttft_ms.merge(other.ttft_ms);
+  tpot_ms.merge(other.tpot_ms);
+  e2e_ms.merge(other.e2e_ms);
+}
+
+Ledger::Ledger(const Scenario& scenario, bool own_arrivals)
     : scenario_(scenario), entries_(scenario.trace->requests.size()), classes_(scenario.classes.size()) {
-  if (scenario.closed_loop_users > 0) own_arrivals_.assign(entries_.size(), kNever);
+  if (own_arrivals) own_arrivals_.assign(entries_.size(), kNever);
 }
 
 std::uint32_t Ledger::class_of(RequestId id) const {
   return scenario_.class_of_tenant.empty() ? 0 : scenario_.class_of_tenant[request(id).tenant];
 }
 
-void Ledger::arrive(RequestId id) {
+void Ledger::arrive(RequestId id, Instant now) {
+  if (!own_arrivals_.empty()) own_arrivals_[id.value] = now;
+  account_presence(now);
+  ++in_system_;
   entries_[id.value].stage = Stage::kInFleetQueue;
   ++arrived_;
   ++in_fleet_queue_;
@@ -19,13 +37,32 @@ void Ledger::arrive(RequestId id) {
   if (counts(id)) ++classes_[class_of(id)].requests;
 }
 
-void Ledger::reject(RequestId id) {
+void Ledger::withdraw(RequestId id) {
   Entry& e = entries_[id.value];
   --(e.stage == Stage::kOnReplica ? on_replicas_ : in_fleet_queue_);
   if (e.first_scheduled == kNever) --not_started_;
-  e.stage = Stage::kRejected;
-  ++rejected_;
-  if (counts(id)) ++classes_[class_of(id)].rejected;
+  e.stage = Stage::kAway;
+  ++away_;
+  wasted_output_tokens_ += static_cast<std::uint64_t>(e.emitted);
+}
+
+void Ledger::arrive_again(RequestId id) {
+  Entry& e = entries_[id.value];
+  e = {.preemptions = e.preemptions, .attempt = static_cast<std::uint8_t>(std::min(e.attempt + 1, 255))};
+  e.stage = Stage::kInFleetQueue;
+  --away_;
+  ++retries_;
+  ++in_fleet_queue_;
+  ++not_started_;
+}
+
+void Ledger::fail(RequestId id, Instant now, Stage rejected_or_timed_out) {
+  leave_system(id, now);
+  entries_[id.value].stage = rejected_or_timed_out;
+  --away_;
+  const bool rejected = rejected_or_timed_out == Stage::kRejected;
+  ++(rejected ? rejected_ : timed_out_);
+  if (counts(id)) ++(rejected ? classes_[class_of(id)].rejected : classes_[class_of(id)].timed_out);
   if (scenario_.observer != nullptr) scenario_.observer->on_answered(record(id));
 }
 
@@ -45,11 +82,18 @@ void Ledger::requeue(RequestId id) {
   if (e.first_scheduled != kNever) preempted(id);
 }
 
+void Ledger::hand_over(RequestId id) {
+  entries_[id.value].stage = Stage::kInFleetQueue;
+  --on_replicas_;
+  ++in_fleet_queue_;
+}
+
 void Ledger::complete(RequestId id, Instant now) {
   Entry& e = entries_[id.value];
   const workload::Request& r = request(id);
   MUSTER_CHECK(e.emitted == r.output_tokens, "request {} ended with {} of {} tokens", id.value, e.emitted,
                r.output_tokens);
+  leave_system(id, now);
   e.last_token = now;
   e.stage = Stage::kCompleted;
   --on_replicas_;
@@ -79,8 +123,8 @@ void Ledger::complete(RequestId id, Instant now) {
 }
 
 std::vector<RequestId> Ledger::held_by(std::uint32_t replica) const {
-  std::vector<RequestId> ids;  // losses are rare: a pass over all that arrived will do
-  for (std::uint32_t i = 0; i < arrived_; ++i)
+  std::vector<RequestId> ids;  // losses are rare: a pass over all will do
+  for (std::uint32_t i = 0; i < entries_.size(); ++i)
     if (entries_[i].stage == Stage::kOnReplica && entries_[i].replica == replica) ids.emplace_back(i);
   return ids;
 }
@@ -89,10 +133,44 @@ double Ledger::mean_output_tokens_seen(double prior) const {
   return (prior + static_cast<double>(output_tokens_)) / static_cast<double>(1 + completed_);
 }
 
+void Ledger::account_presence(Instant now) {
+  presence_ns_ += in_system_ * static_cast<std::uint64_t>((now - presence_until_).count());
+  presence_until_ = now;
+}
+
+void Ledger::leave_system(RequestId id, Instant now) {
+  account_presence(now);
+  --in_system_;
+  stays_ns_ += static_cast<std::uint64_t>((now - arrival(id)).count());
+}
+
+void Ledger::check_littles_law() const {
+  std::uint64_t stays_ns = stays_ns_;
+  for (std::uint32_t i = 0; i < entries_.size() && in_system_ > 0; ++i) {
+    const Stage stage = entries_[i].stage;
+    if (stage == Stage::kInFleetQueue || stage == Stage::kOnReplica || stage == Stage::kAway)
+      stays_ns += static_cast<std::uint64_t>((presence_until_ - arrival(RequestId(i))).count());
+  }
+  MUSTER_CHECK(presence_ns_ == stays_ns, "Little's law: {} ns of presence, {} ns of stays", presence_ns_, stays_ns);
+}
+
 void Ledger::check() const {
-  MUSTER_CHECK(arrived_ == answered() + in_fleet_queue_ + on_replicas_,
-               "{} requests arrived, but {} are answered, {} wait and {} are on replicas", arrived_, answered(),
-               in_fleet_queue_, on_replicas_);
+  MUSTER_CHECK(arrived_ == answered() + in_fleet_queue_ + on_replicas_ + away_,
+               "{} requests arrived, but {} are answered, {} wait, {} are on replicas and {} are to come again",
+               arrived_, answered(), in_fleet_queue_, on_replicas_, away_);
+}
+
+RequestRecord::End Ledger::end_of(Stage stage) {
+  switch (stage) {
+    case Stage::kCompleted:
+      return RequestRecord::End::kCompleted;
+    case Stage::kRejected:
+      return RequestRecord::End::kRejected;
+    case Stage::kTimedOut:
+      return RequestRecord::End::kTimedOut;
+    default:
+      return RequestRecord::End::kNone;
+  }
 }
 
 RequestRecord Ledger::record(RequestId id) const {
@@ -105,48 +183,43 @@ RequestRecord Ledger::record(RequestId id) const {
           .last_token = e.last_token,
           .input_tokens = r.input_tokens,
           .output_tokens = r.output_tokens,
+          .cached_tokens = e.cached_tokens,
           .replica = e.replica,
           .request_class = static_cast<std::uint16_t>(class_of(id)),
           .tenant = r.tenant,
           .preemptions = e.preemptions,
-          .end = e.stage == Stage::kCompleted  ? RequestRecord::End::kCompleted
-                 : e.stage == Stage::kRejected ? RequestRecord::End::kRejected
-                                               : RequestRecord::End::kNone};
+          .attempts = static_cast<std::uint16_t>(e.attempt + 1),
+          .end = end_of(e.stage)};
 }
 
 void Ledger::close(Outcome& outcome) const {
+  check_littles_law();
   outcome.requests = arrived_;
   outcome.completed = completed_;
   outcome.rejected = rejected_;
+  outcome.timed_out = timed_out_;
+  outcome.retries = retries_;
+  outcome.wasted_output_tokens = wasted_output_tokens_;
   outcome.preempted = preemptions_;
   outcome.input_tokens = input_tokens_;
   outcome.output_tokens = output_tokens_;
   outcome.classes = classes_;
-  for (const ClassOutcome& c : classes_) {
-    ClassOutcome& all = outcome.all;
-    all.requests += c.requests;
-    all.completed += c.completed;
-    all.rejected += c.rejected;
-    all.attained += c.attained;
-    all.output_tokens += c.output_tokens;
-    all.queue_wait_ms.merge(c.queue_wait_ms);
-    all.ttft_ms.merge(c.ttft_ms);
-    all.tpot_ms.merge(c.tpot_ms);
-    all.e2e_ms.merge(c.e2e_ms);
-  }
+  for (const ClassOutcome& c : classes_) outcome.all.add(c);
   if (!scenario_.keep_requests) return;
   outcome.requests_log.reserve(arrived_);
-  for (std::uint32_t i = 0; i < arrived_; ++i) outcome.requests_log.push_back(record(RequestId(i)));
+  for (std::uint32_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].stage != Stage::kToCome) outcome.requests_log.push_back(record(RequestId(i)));
 }
 
 void Ledger::add_to(Digest& digest) const {
-  for (std::uint32_t i = 0; i < arrived_; ++i) {
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     const Entry& e = entries_[i];
+    if (e.stage == Stage::kToCome) continue;
     digest.add(arrival(RequestId(i)).time_since_epoch().count());
     digest.add(e.first_scheduled.time_since_epoch().count());
     digest.add(e.first_token.time_since_epoch().count());
     digest.add(e.last_token.time_since_epoch().count());
-    digest.add(std::uint64_t{e.replica} << 32 | std::uint64_t{e.preemptions} << 8 |
+    digest.add(std::uint64_t{e.replica} << 32 | std::uint64_t{e.attempt} << 24 | std::uint64_t{e.preemptions} << 8 |
                static_cast<std::uint64_t>(e.stage));
   }
 }

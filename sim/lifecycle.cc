@@ -9,10 +9,11 @@
 
 namespace muster::sim {
 
-Lifecycle::Lifecycle(const Scenario& scenario) : scenario_(scenario), replicas_(scenario.replicas.size()) {
+Lifecycle::Lifecycle(const Scenario& scenario)
+    : scenario_(scenario), serving_wanted_(scenario.pools()), replicas_(scenario.replicas.size()) {
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     replicas_[i].state = scenario.replicas[i].standby ? State::kStandby : State::kServing;
-    serving_wanted_ += scenario.replicas[i].standby ? 0 : 1;
+    serving_wanted_[scenario.replicas[i].pool] += scenario.replicas[i].standby ? 0 : 1;
   }
   for (std::uint32_t i = 0; i < scenario.faults.size(); ++i) push(scenario.faults[i].at, Entry::Kind::kFaultBegins, i);
 }
@@ -23,9 +24,16 @@ void Lifecycle::push(Instant at, Entry::Kind kind, std::uint32_t target, std::ui
   std::push_heap(timeline_.begin(), timeline_.end(), later);
 }
 
-std::uint32_t Lifecycle::count(State state) const {
+std::uint32_t Lifecycle::count(std::uint32_t pool, State state) const {
+  std::uint32_t n = 0;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i)
+    n += replicas_[i].state == state && scenario_.replicas[i].pool == pool ? 1 : 0;
+  return n;
+}
+
+std::uint32_t Lifecycle::serving() const {
   return static_cast<std::uint32_t>(
-      std::count_if(replicas_.begin(), replicas_.end(), [&](const Replica& r) { return r.state == state; }));
+      std::count_if(replicas_.begin(), replicas_.end(), [](const Replica& r) { return r.state == State::kServing; }));
 }
 
 std::vector<std::uint32_t> Lifecycle::targets(const Fault& fault) const {
@@ -81,7 +89,7 @@ void Lifecycle::begin_fault(Instant now, const Fault& fault, Changes& changes, s
     if (r.state == State::kServing && !just_ready) changes.lost.push_back(i);
     r.state = State::kDown;
     ++r.ready_number;
-    up_changes_.push_back({now, -1});
+    up_changes_.push_back({now, pool(i), -gpus(i)});
   }
   log.push_back({.at = now,
                  .kind = fault.kind == Fault::Kind::kZoneLoss ? "zone_loss" : "replica_loss",
@@ -91,21 +99,24 @@ void Lifecycle::begin_fault(Instant now, const Fault& fault, Changes& changes, s
     const auto index = static_cast<std::uint32_t>(&fault - scenario_.faults.data());
     push(now + fault.lasts, Entry::Kind::kFaultEnds, index);
   }
-  promote_for_missing(now, log);
+  for (std::uint32_t pool = 0; pool < serving_wanted_.size(); ++pool) promote_for_missing(now, pool, log);
 }
 
 void Lifecycle::end_fault(Instant now, const Fault& fault, std::vector<FleetEvent>& log) {
   std::uint32_t starting = 0;
+  Duration longest(0);
   for (const std::uint32_t i : targets(fault)) {
     if (--replicas_[i].faults > 0) continue;
     ++starting;
-    up_changes_.push_back({now, +1});
-    make_ready_after(now, i, State::kStarting, scenario_.kind.cold_start);
+    up_changes_.push_back({now, pool(i), gpus(i)});
+    const Duration cold_start = scenario_.kind_of(pool(i)).cold_start;
+    longest = std::max(longest, cold_start);
+    make_ready_after(now, i, State::kStarting, cold_start);
   }
   log.push_back({.at = now,
                  .kind = fault.kind == Fault::Kind::kZoneLoss ? "zone_return" : "replica_return",
                  .text = fmt::format("{} is back: {} replicas start cold, {:.1f} s", fault_name(fault), starting,
-                                     to_seconds(scenario_.kind.cold_start))});
+                                     to_seconds(longest))});
 }
 
 void Lifecycle::make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait) {
@@ -115,49 +126,52 @@ void Lifecycle::make_ready_after(Instant now, std::uint32_t replica, State state
 
 void Lifecycle::become_ready(Instant now, std::uint32_t replica, Changes& changes, std::vector<FleetEvent>& log) {
   Replica& r = replicas_[replica];
+  const std::uint32_t p = pool(replica);
   const bool promoted = r.state == State::kPromoting;
-  const bool is_missing = promoted || count(State::kServing) + count(State::kPromoting) < serving_wanted_;
+  const bool is_missing = promoted || count(p, State::kServing) + count(p, State::kPromoting) < serving_wanted_[p];
   r.state = is_missing ? State::kServing : State::kStandby;
   if (is_missing) changes.ready.push_back(replica);
   log.push_back({.at = now,
                  .kind = is_missing ? "ready" : "standby",
                  .text = fmt::format("replica {} {}; {} of {} serve", name(replica),
-                                     is_missing ? "serves" : "is loaded and stands by", count(State::kServing),
-                                     serving_wanted_)});
+                                     is_missing ? "serves" : "is loaded and stands by", count(p, State::kServing),
+                                     serving_wanted_[p])});
 }
 
-void Lifecycle::promote_for_missing(Instant now, std::vector<FleetEvent>& log) {
-  while (count(State::kServing) + count(State::kPromoting) < serving_wanted_) {
+void Lifecycle::promote_for_missing(Instant now, std::uint32_t pool, std::vector<FleetEvent>& log) {
+  while (count(pool, State::kServing) + count(pool, State::kPromoting) < serving_wanted_[pool]) {
     std::vector<std::uint32_t> in_zone(scenario_.zones.size());  // serving or about to
     for (std::uint32_t i = 0; i < replicas_.size(); ++i)
-      if (replicas_[i].state == State::kServing || replicas_[i].state == State::kPromoting)
+      if (this->pool(i) == pool && (replicas_[i].state == State::kServing || replicas_[i].state == State::kPromoting))
         ++in_zone[scenario_.replicas[i].zone];
     std::optional<std::uint32_t> best;
     for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
-      if (replicas_[i].state != State::kStandby) continue;
+      if (this->pool(i) != pool || replicas_[i].state != State::kStandby) continue;
       if (!best || in_zone[scenario_.replicas[i].zone] < in_zone[scenario_.replicas[*best].zone]) best = i;
     }
     if (!best) return;
-    make_ready_after(now, *best, State::kPromoting, scenario_.kind.warm_start);
+    make_ready_after(now, *best, State::kPromoting, scenario_.kind_of(pool).warm_start);
     log.push_back({.at = now,
                    .kind = "promotion",
                    .text = fmt::format("standby {} is promoted, ready in {:.1f} s", name(*best),
-                                       to_seconds(scenario_.kind.warm_start))});
+                                       to_seconds(scenario_.kind_of(pool).warm_start))});
   }
 }
 
-double Lifecycle::up_seconds(Instant begin, Instant end) const {
-  auto up = static_cast<std::int64_t>(replicas_.size());
-  std::int64_t replica_ns = 0;
+double Lifecycle::gpu_seconds(std::uint32_t of_pool, Instant begin, Instant end) const {
+  std::int64_t up = 0;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) up += pool(i) == of_pool ? gpus(i) : 0;
+  std::int64_t gpu_ns = 0;
   Instant from = begin;
   for (const UpChange& change : up_changes_) {
+    if (change.pool != of_pool) continue;
     const Instant at = std::clamp(change.at, begin, end);
-    replica_ns += up * (at - from).count();
+    gpu_ns += up * (at - from).count();
     from = at;
     up += change.by;
   }
-  replica_ns += up * (end - from).count();
-  return to_seconds(Duration(replica_ns));
+  gpu_ns += up * (end - from).count();
+  return to_seconds(Duration(gpu_ns));
 }
 
 }  // namespace muster::sim

@@ -29,9 +29,9 @@ class Lifecycle {
   void advance(Instant now, Changes& changes, std::vector<FleetEvent>& log);
 
   State state(std::uint32_t replica) const { return replicas_[replica].state; }
-  std::uint32_t serving() const { return count(State::kServing); }
-  // Replica-seconds in [begin, end] of all that were not down.
-  double up_seconds(Instant begin, Instant end) const;
+  std::uint32_t serving() const;
+  // GPU-seconds in [begin, end] of the pool's replicas that were not down.
+  double gpu_seconds(std::uint32_t pool, Instant begin, Instant end) const;
 
  private:
   struct Replica {
@@ -49,23 +49,26 @@ class Lifecycle {
   };
   struct UpChange {
     Instant at;
-    std::int32_t by = 0;  // replicas
+    std::uint32_t pool = 0;
+    std::int32_t by = 0;  // GPUs
   };
 
   static bool later(const Entry& a, const Entry& b) { return a.at != b.at ? a.at > b.at : a.number > b.number; }
   void push(Instant at, Entry::Kind kind, std::uint32_t target, std::uint32_t ready_number = 0);
-  std::uint32_t count(State state) const;
+  std::uint32_t count(std::uint32_t pool, State state) const;
+  std::uint32_t pool(std::uint32_t replica) const { return scenario_.replicas[replica].pool; }
+  int gpus(std::uint32_t replica) const { return scenario_.kind_of(pool(replica)).gpus; }
   std::vector<std::uint32_t> targets(const Fault& fault) const;
   std::string name(std::uint32_t replica) const;  // "a/0": zone and place in it
   std::string fault_name(const Fault& fault) const;
   void begin_fault(Instant now, const Fault& fault, Changes& changes, std::vector<FleetEvent>& log);
   void end_fault(Instant now, const Fault& fault, std::vector<FleetEvent>& log);
   void become_ready(Instant now, std::uint32_t replica, Changes& changes, std::vector<FleetEvent>& log);
-  void promote_for_missing(Instant now, std::vector<FleetEvent>& log);
+  void promote_for_missing(Instant now, std::uint32_t pool, std::vector<FleetEvent>& log);
   void make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait);
 
   const Scenario& scenario_;
-  std::uint32_t serving_wanted_ = 0;  // as many as served at the beginning
+  std::vector<std::uint32_t> serving_wanted_;  // [pools] as many as served at the beginning
   std::vector<Replica> replicas_;
   std::vector<Entry> timeline_;  // a binary heap, earliest in front
   std::uint64_t entries_made_ = 0;

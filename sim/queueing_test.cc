@@ -109,6 +109,21 @@ TEST(Queueing, MD1) {
   }
 }
 
+// A mix of short and long answers, as chat beside summaries: the squared coefficient of variation is 5.4.
+TEST(Queueing, MG1WithAMixtureOfLengths) {
+  constexpr double kShare = 0.9, kShort = 150, kLong = 3650;  // of the mean 500
+  const double rate = 0.6 / kMeanService;
+  const auto wait = mean_wait({}, rate, [](Rng& rng) {
+    const bool is_short = rng.uniform() < kShare;
+    return geometric(rng, is_short ? kShort : kLong);
+  });
+  const auto mean_square = [](double mean) { return (2 - 1 / mean) * mean * mean * 1e-8; };
+  const double theory =
+      wait_of_m_g_1(rate, kMeanService, kShare * mean_square(kShort) + (1 - kShare) * mean_square(kLong));
+  EXPECT_NEAR(wait.mean, theory, wait.half_width);
+  EXPECT_LT(wait.half_width, 0.15 * theory);
+}
+
 TEST(Queueing, MMkThroughTheFleetsQueue) {
   for (const int k : {2, 5}) {
     SCOPED_TRACE("servers " + std::to_string(k));

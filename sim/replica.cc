@@ -32,6 +32,14 @@ bool Replica::add(Instant now, const sched::NewSequence& sequence) {
   return true;
 }
 
+void Replica::abort(Instant now, RequestId id) {
+  settle(now);
+  stop_jump();
+  MUSTER_CHECK(scheduler_->abort(id), "request {} is not on replica {}", id.value, index_);
+  for (std::size_t i = 0; i < in_flight_; ++i) flights_[(first_ + i) % flights_.size()].aborted.push_back(id);
+  may_start_ = true;
+}
+
 Instant Replica::next_event() const {
   Instant next = Instant::max();
   if (in_flight_ > 0) next = flights_[first_].done;
@@ -76,6 +84,7 @@ void Replica::enter(Instant now, Flight& flight) {
   clock_.stage_times(flight.plan, stage_times_);
   flight.begin = now;
   flight.steps = 1;
+  flight.aborted.clear();
   Instant ready = now;
   for (std::size_t stage = 0; stage < stage_free_.size(); ++stage) {
     const Instant begin = std::max(ready, stage_free_[stage]);
@@ -125,23 +134,30 @@ void Replica::stop_jump() {
 }
 
 void Replica::lose() {
+  prefix_ = prefix();
   scheduler_ = sched::make_scheduler(kind_, limits_);
   in_flight_ = 0;
   std::fill(stage_free_.begin(), stage_free_.end(), Instant::min());
   may_start_ = false;
 }
 
+Replica::PrefixTokens Replica::prefix() const {
+  const sched::SchedulerState now = scheduler_->state();
+  return {prefix_.queried + now.prefix_tokens_queried, prefix_.hit + now.prefix_tokens_hit};
+}
+
 void Replica::account_start(Instant now, const sched::StepPlan& plan) {
   for (const RequestId id : plan.preempted) ledger_.preempted(id);
   if (plan.prefill_tokens == 0) return;
   for (const sched::Piece& piece : plan.pieces)
-    if (!piece.decode) ledger_.scheduled(piece.id, now);
+    if (!piece.decode) ledger_.scheduled(piece.id, now, piece.computed_before);
 }
 
 void Replica::account_end(Instant now, const Flight& flight, std::int64_t steps) {
   steps_ += static_cast<std::uint64_t>(steps);
   account_time(now, flight, steps);
   for (const sched::Piece& piece : flight.plan.pieces) {
+    if (!flight.aborted.empty() && std::ranges::find(flight.aborted, piece.id) != flight.aborted.end()) continue;
     if (piece.decode)
       ledger_.emit(piece.id, steps);
     else if (piece.samples)

@@ -29,6 +29,9 @@ class Replica {
   // False: it can never run here.
   bool add(Instant now, const sched::NewSequence& sequence);
 
+  // It is gone at once, and what it has in a step under way comes to nothing. Requires that it is here.
+  void abort(Instant now, RequestId id);
+
   // When something happens here next: a step is done or stage 0 is free for another; Instant::max(): nothing by itself.
   Instant next_event() const;
   // Ends the steps that are done at `now`; appends the requests that this completes.
@@ -42,6 +45,11 @@ class Replica {
 
   sched::SchedulerState state() const { return scheduler_->state(); }
   std::uint64_t steps() const { return steps_; }
+  // Prompt tokens looked for, and found, in its prefix cache.
+  struct PrefixTokens {
+    std::int64_t queried = 0, hit = 0;
+  };
+  PrefixTokens prefix() const;
   // Up to the end of the last step that is done.
   Duration occupied() const { return occupied_; }                       // with a step in flight
   std::span<const Duration> stage_busy() const { return stage_busy_; }  // [stages]
@@ -50,10 +58,11 @@ class Replica {
  private:
   struct Flight {
     sched::StepPlan plan;
-    Instant begin;                  // enters stage 0
-    Instant done;                   // leaves the last stage; of a jump: of its last step
-    std::int64_t steps = 1;         // more than 1: a jump, and the only flight
-    std::vector<StageSpan> stages;  // [stages] of the first step
+    Instant begin;                   // enters stage 0
+    Instant done;                    // leaves the last stage; of a jump: of its last step
+    std::int64_t steps = 1;          // more than 1: a jump, and the only flight
+    std::vector<StageSpan> stages;   // [stages] of the first step
+    std::vector<RequestId> aborted;  // requests that left while it was under way
   };
   Flight& oldest() { return flights_[first_]; }
   void enter(Instant now, Flight& flight);
@@ -77,6 +86,7 @@ class Replica {
   std::vector<Duration> stage_times_;  // [stages] of the step that enters
   bool may_start_ = false;             // the scheduler may have a step to give once stage 0 is free
   std::uint64_t steps_ = 0;
+  PrefixTokens prefix_;  // of the schedulers before it was lost
   Duration occupied_{0};
   Instant occupied_until_ = Instant::min();  // accounted for
   std::vector<Duration> stage_busy_;         // [stages]

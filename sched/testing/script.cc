@@ -36,11 +36,13 @@ Script& Script::at(std::int64_t ms) {
   return *this;
 }
 
-bool Script::add(std::uint32_t id, Lengths lengths) {
+bool Script::add(std::uint32_t id, const Lengths& lengths) {
+  contents_.push_back(lengths.content);
   const bool added = scheduler_->add(now_, {.id = RequestId(id),
                                             .prompt_tokens = lengths.prompt,
                                             .max_tokens = lengths.max_tokens,
-                                            .priority = lengths.priority});
+                                            .priority = lengths.priority,
+                                            .content_blocks = contents_.back()});
   scheduler_->check();
   return added;
 }
@@ -127,6 +129,13 @@ Script& Script::has(std::int64_t running, std::int64_t waiting, Where where) {
   const At at(where);
   EXPECT_EQ(scheduler_->state().running, running);
   EXPECT_EQ(scheduler_->state().waiting, waiting);
+  return *this;
+}
+
+Script& Script::found(std::int64_t hit, std::int64_t queried, Where where) {
+  const At at(where);
+  EXPECT_EQ(scheduler_->state().prefix_tokens_hit, hit);
+  EXPECT_EQ(scheduler_->state().prefix_tokens_queried, queried);
   return *this;
 }
 

@@ -30,6 +30,7 @@ class Script {
     std::int64_t prompt = 1;
     std::int64_t max_tokens = 1;
     std::int32_t priority = 0;
+    std::vector<std::uint64_t> content = {};  // ids of its content blocks
   };
 
   explicit Script(const SchedulerLimits& limits, SchedulerKind kind = SchedulerKind::kVllm)
@@ -53,14 +54,17 @@ class Script {
   Script& jumps(std::int64_t steps, std::string_view finished = "", Where where = Where::current());
   Script& holds(std::int64_t kv_blocks, Where where = Where::current());
   Script& has(std::int64_t running, std::int64_t waiting, Where where = Where::current());
+  // Since the start: so many of so many tokens were found in the prefix cache.
+  Script& found(std::int64_t hit, std::int64_t queried, Where where = Where::current());
   Script& prompt_tokens_waiting(std::int64_t tokens, Where where = Where::current());
 
  private:
-  bool add(std::uint32_t id, Lengths lengths);
+  bool add(std::uint32_t id, const Lengths& lengths);
 
   std::unique_ptr<Scheduler> scheduler_;
   Instant now_;
   std::deque<StepPlan> out_;
+  std::deque<std::vector<std::uint64_t>> contents_;  // stay where they are
 };
 
 }  // namespace muster::sched::testing

@@ -67,7 +67,8 @@ std::vector<Candidate> enumerate(const Question& question);
 struct Option {
   std::string option;   // "Tensor parallelism"
   std::string verdict;  // "required", "helps", "no gain", "worse", "refused", "chosen"
-  std::string code;     // "tp", "pp", "tp_pp", "dp", "larger_batch", "fp32", "fp8", "int4", "mig", "more_memory"
+  std::string code;     // "tp", "pp", "tp_pp", "dp", "larger_batch", "fp32", "fp8", "int4", "mig", "more_memory",
+                        // "disaggregation"
   std::string why;      // why people choose it; why it is or is not right here
 };
 // Verdicts around `chosen`, which must fit. `larger` and `slices`: devices to compare with (more memory; MIG).

@@ -73,6 +73,7 @@ class Fleet {
   // The replica is done with a request that was dispatched to it: finished, cancelled or turned down there.
   void on_finished(Instant now, RequestId request, ReplicaId replica, Actions& out);
 
+  bool on_cancelled(Instant now, RequestId request, Actions& out);
   std::optional<Instant> wakeup() const;  // nullopt: nothing here waits for time
   std::uint64_t queued() const;           // in the fleet's queue
   void check() const;                     // panics if an invariant is broken

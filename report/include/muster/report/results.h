@@ -22,7 +22,7 @@ struct Event {  // something that happened to the fleet
 // A group of requests: a class, a tenant or a pool.
 struct GroupMetrics {
   std::string name;
-  std::uint64_t requests = 0, completed = 0, rejected = 0;
+  std::uint64_t requests = 0, completed = 0, rejected = 0, timed_out = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
   double output_tok_s = 0;
   double slo_attainment = 0;  // share of the requests that met every target of their class
@@ -56,8 +56,31 @@ struct Uncertainty {
   std::vector<std::string> notes;
 };
 
+// KV caches that moved from prefill to decode replicas.
+struct KvTransferMetrics {
+  std::uint64_t transfers = 0;
+  double gib = 0;
+  double mean_wait_ms = 0, mean_ms = 0;  // for the link; on the way, without that wait
+};
+
+// Prompt tokens looked up in the prefix caches, and how many of them were there.
+struct PrefixCacheMetrics {
+  double queried_tokens = 0, hit_tokens = 0;
+  double hit_rate() const { return queried_tokens > 0 ? hit_tokens / queried_tokens : 0; }
+};
+
+// Of the time in which a replica had at least one step in flight.
+struct StageMetrics {
+  double busy = 0;  // share in which this pipeline stage was busy; what is missing to 1 is bubbles
+};
+
 struct RunMetrics {
+  std::string load;  // the load generator, in words
   std::uint64_t requests = 0, completed = 0, rejected = 0, preempted = 0;
+  std::uint64_t timed_out = 0, retries = 0;  // given up for good by the client; tried again
+  std::uint64_t wasted_output_tokens = 0;    // of attempts that were given up
+  std::optional<KvTransferMetrics> kv_transfers;
+  std::optional<PrefixCacheMetrics> prefix_cache;
   double duration_s = 0;
   Latency ttft_ms, tpot_ms, e2e_ms, queue_wait_ms;
   std::optional<TtftParts> ttft_parts;
@@ -65,8 +88,12 @@ struct RunMetrics {
   double slo_attainment = 0, goodput_rps = 0;
   double gpu_hours = 0;
   std::optional<double> usd;
+  std::vector<StageMetrics> stages;    // empty: no pipeline
+  std::optional<double> bubble_share;  // 1 - mean of the stages' busy shares
   std::uint64_t steps = 0;
   double wall_s = 0;
+  double requests_per_wall_s() const { return wall_s > 0 ? static_cast<double>(requests) / wall_s : 0; }
+  double steps_per_wall_s() const { return wall_s > 0 ? static_cast<double>(steps) / wall_s : 0; }
   std::string digest;
   std::vector<GroupMetrics> classes, tenants, pools;
   std::vector<Event> events;
@@ -79,12 +106,27 @@ struct ReplicaSeries {
   std::vector<double> batch;     // running sequences at each sample
   std::vector<double> kv_share;  // KV blocks used / total
 };
+// A short stretch of a pipeline, to see its bubbles.
+struct PipelineSpan {
+  int stage = 0;
+  int micro_batch = 0;              // turn in the pipeline, from 0
+  double begin_ms = 0, end_ms = 0;  // since the window's begin
+  double prefill_tokens = 0, decode_sequences = 0;
+  std::int64_t steps = 1;  // above 1: so many decode steps, alone in the pipeline, one after the other; only of stage 0
+};
+struct PipelineWindow {
+  std::string replica;  // "a/0"
+  int stages = 0;
+  double begin_s = 0;
+  std::vector<PipelineSpan> spans;
+};
 struct RunPlots {
   double interval_s = 0;
   std::vector<double> arrivals_rps;  // [samples]
   std::vector<double> queued;        // requests not yet started, whole fleet
   std::vector<double> ready_replicas;
   std::vector<ReplicaSeries> replicas;
+  PipelineWindow pipeline;
   // Cumulative distributions as (value_ms, share) pairs, thinned to at most 400 points.
   std::vector<std::pair<double, double>> queue_wait_cdf, ttft_cdf, e2e_cdf, tpot_cdf;
 };

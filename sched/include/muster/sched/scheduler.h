@@ -2,7 +2,9 @@
 //
 // Sans-IO: owns no clock, thread or device. The driver (the embedded engine with real steps, or the simulator with
 // `cost` in place of the step) calls schedule(), runs the step, and reports it with finish_step(). Up to
-// `steps_in_flight_max` steps may be out at once (pipeline stages); a sequence is in at most one of them.
+// `steps_in_flight_max` steps may be out at once (pipeline stages). A decode waits for the token before it, so a
+// sequence that decodes is in one of them at most. The pieces of a prompt may follow each other (vllm, sglang): steps
+// pass every stage in the order in which they were made, so the KV of the earlier pieces is there in time.
 // Not thread-safe: one driver, one thread.
 #pragma once
 
@@ -27,33 +29,47 @@ struct SchedulerLimits {
   // muster's own scheduler only: cap on the prompt tokens of a step that also decodes, 0: none. The driver derives it
   // from the TPOT target: as many as a step may have and still end within the target.
   std::int64_t prefill_tokens_while_decoding = 0;
-  std::int64_t steps_in_flight_max = 1;        // pipeline stages
+  std::int64_t steps_in_flight_max = 1;  // pipeline stages
+  // Prefix caching: a sequence starts with the KV of the content blocks that it shares with earlier ones and that are
+  // still there. Engines find KV blocks, which are smaller; a trace knows content only in whole content blocks, so what
+  // is shared beyond the last whole one is computed again. Without effect for static.
+  bool prefix_caching = false;
+  std::int64_t content_block_tokens = 0;  // a multiple of kv_block_tokens (Mooncake: 512); 0: nothing is shared
+  // Share of the KV blocks that stays free when a waiting sequence starts in a step that has others (vllm: watermark).
+  double admission_watermark = 0;  // 0 <= it < 1
 };
 
 struct NewSequence {
   RequestId id;
-  std::int64_t prompt_tokens = 0;      // at least 1; with tokens already emitted elsewhere on a resume
-  std::int64_t max_tokens = 0;         // tokens to generate at most; at least 1
-  std::int32_t priority = 0;           // lower first; equal: arrival order
+  std::int64_t prompt_tokens = 0;  // at least 1; with tokens already emitted elsewhere on a resume
+  std::int64_t max_tokens = 0;     // tokens to generate at most; at least 1
+  std::int32_t priority = 0;       // lower first; equal: arrival order
+  // KV that came along from another replica: of the first so many tokens of the prompt, fewer than all. It takes its
+  // blocks when the sequence starts; after a preemption it is gone.
+  std::int64_t kv_ready_tokens = 0;
+  // Ids of consecutive stretches of content_block_tokens tokens from the start: of the prompt and, as far as known, of
+  // its answer. Only of whole stretches: leave out a last one that ends in the middle. Equal ids after equal ids are
+  // equal content. Must stay valid while the sequence is in the scheduler. Empty: nothing can be shared.
+  std::span<const std::uint64_t> content_blocks = {};
 };
 
 // A sequence's share of one step.
 struct Piece {
   RequestId id;
-  std::uint32_t slot = 0;              // the scheduler's index of the sequence, stable while it is in the scheduler
-  std::int64_t tokens = 0;             // computed in this step
-  std::int64_t computed_before = 0;    // tokens whose KV is already there
-  bool decode = false;                 // one token after the whole prompt was computed
-  bool samples = false;                // the last known token is computed: one new token comes out
+  std::uint32_t slot = 0;            // the scheduler's index of the sequence, stable while it is in the scheduler
+  std::int64_t tokens = 0;           // computed in this step
+  std::int64_t computed_before = 0;  // tokens whose KV is already there
+  bool decode = false;               // one token after the whole prompt was computed
+  bool samples = false;              // the last known token is computed: one new token comes out
 };
 
 struct StepPlan {
-  std::uint64_t step = 0;              // 1, 2, 3, ...
-  std::vector<Piece> pieces;           // decodes and prompts, in the order they were scheduled
-  std::vector<RequestId> preempted;    // sequences put back to waiting while making this plan
+  std::uint64_t step = 0;            // 1, 2, 3, ...
+  std::vector<Piece> pieces;         // decodes and prompts, in the order they were scheduled
+  std::vector<RequestId> preempted;  // sequences put back to waiting while making this plan
   std::int64_t prefill_tokens = 0;
   std::int64_t decode_sequences = 0;
-  std::int64_t decode_kv_tokens = 0;   // sum of KV lengths of the decodes, before this step
+  std::int64_t decode_kv_tokens = 0;  // sum of KV lengths of the decodes, before this step
   std::int64_t sampled_sequences = 0;
 
   void clear();
@@ -64,8 +80,13 @@ struct SchedulerState {
   std::int64_t waiting = 0;
   std::int64_t kv_blocks_used = 0;
   std::int64_t kv_blocks_total = 0;
-  std::int64_t prompt_tokens_waiting = 0;   // of the waiting sequences and the uncomputed part of running prompts
-  std::int64_t preemptions = 0;             // since the start
+  std::int64_t prompt_tokens_waiting = 0;  // of the waiting sequences and the uncomputed part of running prompts
+  std::int64_t preemptions = 0;            // since the start
+  // Since the start, with prefix caching: tokens of the sequences when they first started, and how many of those were
+  // found (what vLLM exports as prefix_cache_queries and prefix_cache_hits). Of one sequence: the first piece's
+  // computed_before.
+  std::int64_t prefix_tokens_queried = 0;
+  std::int64_t prefix_tokens_hit = 0;
 };
 
 class Scheduler {
@@ -112,12 +133,9 @@ enum class SchedulerKind : std::uint8_t {
   kMuster,                     // muster.cc: prompt budget from the TPOT target, class-aware
 };
 inline constexpr SchedulerKind kSchedulerKinds[] = {
-    SchedulerKind::kVllm,
-    SchedulerKind::kSglang,
-    SchedulerKind::kTensorrtLlm,
-    SchedulerKind::kTensorrtLlmMaxUtilization,
-    SchedulerKind::kLlamaCpp,
-    SchedulerKind::kStatic,
+    SchedulerKind::kVllm,        SchedulerKind::kSglang,
+    SchedulerKind::kTensorrtLlm, SchedulerKind::kTensorrtLlmMaxUtilization,
+    SchedulerKind::kLlamaCpp,    SchedulerKind::kStatic,
     SchedulerKind::kMuster};
 
 // "vllm", "sglang", "tensorrt-llm", "tensorrt-llm-max-utilization", "llama.cpp", "static", "muster"

@@ -23,7 +23,7 @@
 
 namespace muster::sim {
 
-// All replicas of a scenario serve one model with one layout.
+// One model with one layout on one kind of GPU.
 struct ReplicaKind {
   const StepTimer* step = nullptr;  // CostStepTimer(model) for a real one
   sched::SchedulerKind scheduler = sched::SchedulerKind::kVllm;
@@ -36,6 +36,48 @@ struct ReplicaKind {
 struct ReplicaPlace {
   std::uint32_t zone = 0;  // index into Scenario::zones
   bool standby = false;    // loaded and idle; promoted when a serving replica is lost
+  std::uint32_t pool = 0;  // 0: Scenario::kind and policy; i: Scenario::more_pools[i - 1]
+};
+
+// Replicas of one kind, with a queue and a router of their own.
+struct Pool {
+  std::string name;
+  ReplicaKind kind;
+  policy::FleetSettings policy;
+};
+
+// Prefill in pool 0, then the KV cache moves to a replica of pool 1, which decodes. The first token comes from the
+// prefill. A prefill replica's KV blocks are free for others as soon as the prompt is computed: the copy that waits for
+// its link is taken to be elsewhere.
+struct Disaggregation {
+  std::int64_t kv_bytes_per_token = 0;  // of all layers and ranks together
+  double link_bytes_per_s = 0;          // of a replica's way out, and of its way in; shared by its transfers
+  Duration link_latency{0};
+};
+struct KvTransferFigures {
+  std::uint64_t transfers = 0;
+  double bytes = 0;
+  double waited_seconds = 0;  // for a link, all transfers together
+  double moving_seconds = 0;  // ... on their way
+};
+
+// How clients send; the default is an open loop: each request at its arrival in the trace, whatever happens.
+struct ClientBehaviour {
+  // Closed loop: so many users, each sends its next request (the next of the trace, whose arrival times are not used)
+  // when its last one is answered and `think` has passed. 0: open loop.
+  std::uint32_t users = 0;
+  Duration think{0};
+  bool exponential_think = false;  // `think` is the mean
+  bool lock_step = false;          // users go on only when all are answered: in waves
+  // Turns of a session (workload::Request::session): only the first comes at its arrival, the others `think` of the
+  // trace after the answer before them. A turn that fails ends its session. Not in a closed loop.
+  bool sessions = false;
+  // A client gives up when its first token, or its whole answer, is not there in time after it sent. What was computed
+  // for it is lost. It tries again, as after a refusal, at most retries_max times; with exponential backoff: the n-th
+  // wait is retry_backoff * 2^(n-1), times a random factor between 0.5 and 1.5.
+  std::optional<Duration> first_token_timeout = {}, timeout = {};
+  std::uint32_t retries_max = 0;
+  Duration retry_backoff{1s};
 };
 
 // The fleet keeps as many replicas serving as the scenario begins with. When one is lost, a standby is promoted, if
@@ -65,14 +107,15 @@ struct Scenario {
   std::vector<std::string> zones;
   std::vector<ReplicaPlace> replicas;
   policy::FleetSettings policy;
-  std::vector<RequestClass> classes;           // at least one
-  std::vector<std::uint32_t> class_of_tenant;  // [trace tenants] index into classes; empty: everything is class 0
+  std::vector<Pool> more_pools;                  // beside the one of `kind` and `policy`
+  std::vector<std::uint32_t> pool_of_class;      // [classes] where their requests go; empty: all to pool 0
+  std::optional<Disaggregation> disaggregation;  // needs one more pool, and no pool_of_class
+  std::vector<RequestClass> classes;             // at least one
+  std::vector<std::uint32_t> class_of_tenant;    // [trace tenants] index into classes; empty: everything is class 0
   std::vector<Fault> faults;
   const workload::Trace* trace = nullptr;
   std::uint64_t seed = 1;  // of the zones in which requests come in (evenly); used with ZoneAffinity::kPrefer only
-  // Closed loop: so many users, each sends its next request (the next of the trace, whose arrival times are not used)
-  // when its last one is answered. 0: open loop, the arrivals of the trace.
-  std::uint32_t closed_loop_users = 0;
+  ClientBehaviour clients;
   std::uint64_t warm_up_requests = 0;  // the first so many requests run but are not counted in the percentiles
   Duration warm_up{0};          // requests that arrive earlier, from the trace's start, run but are not in ClassOutcome
   Duration sample_interval{0};  // of the time series; 0: none. Doubled as often as needed to stay under kSamplesMax
@@ -80,6 +123,12 @@ struct Scenario {
   bool check_invariants = false;  // after every event (tests)
   bool keep_requests = false;     // fill Outcome::requests_log
   Observer* observer = nullptr;   // looks on
+
+  std::uint32_t pools() const { return static_cast<std::uint32_t>(1 + more_pools.size()); }
+  const ReplicaKind& kind_of(std::uint32_t pool) const { return pool == 0 ? kind : more_pools[pool - 1].kind; }
+  const policy::FleetSettings& policy_of(std::uint32_t pool) const {
+    return pool == 0 ? policy : more_pools[pool - 1].policy;
+  }
 };
 
 inline constexpr std::size_t kSamplesMax = 4096;
@@ -88,9 +137,11 @@ inline constexpr std::size_t kSamplesMax = 4096;
 // arrival; TPOT = (last token - first token) / (output tokens - 1), of requests with more than one; E2E = last token -
 // arrival.
 struct ClassOutcome {
-  std::uint64_t requests = 0, completed = 0, rejected = 0, attained = 0;
+  std::uint64_t requests = 0, completed = 0, rejected = 0, timed_out = 0, attained = 0;
   std::uint64_t output_tokens = 0;
   QuantileSketch queue_wait_ms, ttft_ms, tpot_ms, e2e_ms;
+
+  void add(const ClassOutcome& other);
 };
 
 struct Sample {  // at one instant
@@ -103,17 +154,24 @@ struct Sample {  // at one instant
 };
 
 struct Outcome {
-  std::uint64_t requests = 0, completed = 0, rejected = 0;
+  std::uint64_t requests = 0, completed = 0;
+  std::uint64_t rejected = 0, timed_out = 0;  // for good: refused, or given up by the client, and not tried again
+  std::uint64_t retries = 0;
+  std::uint64_t wasted_output_tokens = 0;  // emitted for attempts that were given up
   std::uint64_t preempted = 0;  // how often a request lost its place on a replica: for KV blocks, or with the replica
   std::uint64_t input_tokens = 0, output_tokens = 0;  // of completed requests
   Duration duration{0};                               // first arrival to the last completion
-  std::uint64_t steps = 0;                            // engine steps, those jumped over included
-  std::uint64_t events = 0;                           // simulated events
+  KvTransferFigures kv_transfers;
+  std::int64_t prefix_tokens_queried = 0,
+               prefix_tokens_hit = 0;  // prompt tokens looked for, and found, in prefix caches
+  std::uint64_t steps = 0;             // engine steps, those jumped over included
+  std::uint64_t events = 0;            // simulated events
   // Pipelines: of the time in which a replica had at least one step in flight, the share in which each stage was busy.
   // What is missing to 1 is bubbles. All replicas together.
   double occupied_seconds = 0;             // replica-seconds with a step in flight
   std::vector<double> stage_busy_seconds;  // [stages]
   double gpu_seconds = 0;  // over `duration`, of every replica that is not down: standby and starting ones too
+  std::vector<double> pool_gpu_seconds;  // [pools] the parts of it
   ClassOutcome all;        // every class together
   std::vector<ClassOutcome> classes;  // [classes]
   std::vector<Sample> samples;

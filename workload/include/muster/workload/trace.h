@@ -11,6 +11,7 @@
 
 namespace muster::workload {
 
+inline constexpr std::uint32_t kNoSession = 0xffffffff;
 struct Request {
   Duration arrival;                // since the start of the trace; not negative
   std::int32_t input_tokens = 0;   // at least 1
@@ -18,6 +19,8 @@ struct Request {
   std::uint32_t first_block = 0;   // into Trace::block_ids: the prompt's prefix blocks
   std::uint32_t block_count = 0;   // 0: the trace has no prefix information
   std::uint16_t tenant = 0;        // into Trace::tenants
+  std::uint32_t session = 0xffffffff;
+  Duration think{0};
 };
 
 struct Trace {
@@ -32,6 +35,10 @@ struct Trace {
 
   Duration span() const { return requests.empty() ? Duration(0) : requests.back().arrival - requests.front().arrival; }
 };
+
+// The ids of a request's whole blocks: of its prompt, and of its answer where the trace knows that too (as a next turn
+// repeats it). A last block that ends in the middle is left out.
+std::span<const std::uint64_t> content_blocks(const Trace& trace, const Request& request);
 
 inline constexpr std::int64_t kTokensMax = 16'777'216;  // longer lengths are taken for damage
 
