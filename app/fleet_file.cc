@@ -8,6 +8,7 @@
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 #include "muster/files/lines.h"
+#include "muster/policy/fleet.h"
 #include "muster/sched/scheduler.h"
 #include "slo_file.h"
 
@@ -307,9 +308,11 @@ Result<FleetFile> parse_fleet(std::string_view text, const std::string& file_nam
     inner.optional("policy", fleet.routing_policy);
     inner.optional("prefix_affinity", fleet.prefix_affinity);
     inner.optional("zone_affinity", fleet.zone_affinity);
+    read_positive(inner, "metrics_lag_ms", fleet.metrics_lag_ms);
     if (const Result<void> r = inner.finish(); !r) read.fail_with(std::unexpected(r.error()));
-    const std::vector<std::string> policies = {"round-robin", "least-work", "power-of-two"},
-                                   affinities = {"ignore", "prefer"};
+    std::vector<std::string> policies;
+    for (const policy::Routing kind : policy::kRoutings) policies.emplace_back(policy::name(kind));
+    const std::vector<std::string> affinities = {"ignore", "prefer"};
     const auto known = [&](const std::string& word, const std::vector<std::string>& words, std::string_view what) {
       if (std::ranges::find(words, word) == words.end())
         read.fail_with(routing->error(

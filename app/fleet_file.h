@@ -95,6 +95,7 @@ struct FleetFile {
   std::string routing_policy = "least-work";
   bool prefix_affinity = false;
   std::string zone_affinity = "ignore";
+  std::optional<double> metrics_lag_ms;  // routers see loads as old as this
   std::vector<FaultSpec> faults;
   std::optional<ClientsSpec> clients;
   std::optional<DisaggregationSpec> disaggregation;

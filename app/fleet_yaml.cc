@@ -147,6 +147,7 @@ std::string to_yaml(const FleetFile& fleet, const std::string& comment) {
   routing.add("policy", scalar(fleet.routing_policy));
   if (fleet.prefix_affinity) routing.add("prefix_affinity", std::string("true"));
   routing.add("zone_affinity", scalar(fleet.zone_affinity));
+  routing.add("metrics_lag_ms", fleet.metrics_lag_ms);
   out += fmt::format("routing: {}\n", routing.text());
   if (fleet.clients) out += fmt::format("clients: {}\n", clients_text(*fleet.clients));
   if (fleet.disaggregation) {

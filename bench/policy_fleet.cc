@@ -49,14 +49,14 @@ double ns_per_request(Routing routing, ZoneAffinity affinity, std::uint32_t in_s
 
 int main() {
   using namespace muster::policy;
-  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo})
+  for (const Routing routing : kRoutings)
     for (const ZoneAffinity affinity : {ZoneAffinity::kIgnore, ZoneAffinity::kPrefer}) {
       double room = 1e99, full = 1e99;
       for (int round = 0; round < 3; ++round) {
         room = std::min(room, ns_per_request(routing, affinity, kReplicas * 40));
         full = std::min(full, ns_per_request(routing, affinity, kReplicas * 64 + 100'000));
       }
-      fmt::print("{:13} {:16} {:6.0f} ns a request with room, {:6.0f} ns with 100,000 waiting\n", name(routing),
+      fmt::print("{:14} {:16} {:6.0f} ns a request with room, {:6.0f} ns with 100,000 waiting\n", name(routing),
                  affinity == ZoneAffinity::kPrefer ? "zones preferred" : "zones ignored", room, full);
     }
 }

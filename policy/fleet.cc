@@ -5,17 +5,9 @@
 #include "muster/core/check.h"
 
 namespace muster::policy {
-namespace {
-
-// For std::push_heap, whose front is the largest: `a` is served after `b`.
-bool served_after(const RequestInfo& a, const RequestInfo& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.id > b.id;
-}
-
-}  // namespace
 
 std::optional<Routing> parse_routing(std::string_view text) {
-  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo})
+  for (const Routing routing : kRoutings)
     if (text == name(routing)) return routing;
   return std::nullopt;
 }
@@ -24,6 +16,10 @@ std::string_view name(Routing routing) {
   switch (routing) {
     case Routing::kRoundRobin:
       return "round-robin";
+    case Routing::kRandom:
+      return "random";
+    case Routing::kLeastRequests:
+      return "least-requests";
     case Routing::kLeastWork:
       return "least-work";
     case Routing::kPowerOfTwo:
@@ -33,14 +29,40 @@ std::string_view name(Routing routing) {
 }
 
 Fleet::Fleet(const FleetSettings& settings)
-    : settings_(settings), rng_(Rng::stream(settings.seed, 0, "two-choice router")), groups_(1) {
+    : settings_(settings),
+      random_rng_(Rng::stream(settings.seed, 0, "random router")),
+      two_choice_rng_(Rng::stream(settings.seed, 0, "two-choice router")),
+      groups_(1) {
   MUSTER_CHECK(settings.running_max >= 1, "running_max must be at least 1, got {}", settings.running_max);
+  MUSTER_CHECK(settings.metrics_lag >= Duration(0), "metrics_lag must not be negative, got {} ns",
+               settings.metrics_lag.count());
+}
+
+// For std::push_heap, whose front is the largest.
+bool Fleet::served_after(const Place& a, const Place& b) {
+  return a.rank != b.rank ? a.rank > b.rank : a.id > b.id;
 }
 
 void Fleet::advance(Instant now) {
   MUSTER_CHECK(now >= last_now_, "time went back from {} to {} ns", last_now_.time_since_epoch().count(),
                now.time_since_epoch().count());
   last_now_ = now;
+  if (!is_sampled()) return;
+  const std::int64_t since = now.time_since_epoch() / settings_.metrics_lag;
+  if (since == period_) return;
+  period_ = since;  // nothing changed from the sample's instant until this call, so what is now is what it saw
+  sample();
+}
+
+void Fleet::sample() {
+  for (const ReplicaId replica : stale_) {
+    Replica& r = replicas_[replica.value];
+    r.is_stale = false;
+    r.seen_assigned = r.assigned;
+    r.seen_work = r.work;
+    list(replica);
+  }
+  stale_.clear();
 }
 
 void Fleet::on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Actions& out) {
@@ -49,11 +71,11 @@ void Fleet::on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Action
   if (prefers_zones() && zone.value + 1 >= groups_.size()) groups_.resize(zone.value + 2);
   for (Group& group : groups_) {
     group.open.resize(replicas_.size());
-    group.work.resize(replicas_.size());
+    group.load.resize(replicas_.size());
   }
   Replica& r = replicas_[replica.value];
   MUSTER_CHECK(!r.ready, "replica {} is ready already", replica.value);
-  r = {.zone = zone, .ready = true};
+  r = {.zone = zone, .ready = true, .is_stale = r.is_stale};
   refresh(replica);
   drain(out);
 }
@@ -82,11 +104,19 @@ void Fleet::on_arrival(Instant now, const RequestInfo& request, bool again, Acti
     dispatch(request, out);
     return;
   }
-  if (!again && queue_.size() >= settings_.queue_max) {
+  if (!again && waiting_.size() >= settings_.queue_max) {
     out.push_back({.kind = Action::Kind::kRefuse, .request = request.id, .replica = {}, .reason = "the queue is full"});
     return;
   }
-  queue_.push_back(request);
+  wait(request);
+}
+
+void Fleet::wait(const RequestInfo& request) {
+  MUSTER_CHECK(assignments_.find(request.id) == nullptr, "request {} arrived while a replica still holds it",
+               request.id.value);
+  const bool is_new = waiting_.insert(request.id, {next_ticket_, request});
+  MUSTER_CHECK(is_new, "request {} arrived while it waits already", request.id.value);
+  queue_.push_back({request.rank, request.id, next_ticket_++});
   std::push_heap(queue_.begin(), queue_.end(), served_after);
 }
 
@@ -104,11 +134,38 @@ void Fleet::on_finished(Instant now, RequestId request, ReplicaId replica, Actio
 }
 
 void Fleet::refresh(ReplicaId replica) {
+  Replica& r = replicas_[replica.value];
+  if (!is_sampled()) {
+    r.seen_assigned = r.assigned;
+    r.seen_work = r.work;
+  } else if (!r.is_stale) {
+    r.is_stale = true;
+    stale_.push_back(replica);
+  }
+  list(replica);
+}
+
+std::int64_t Fleet::load(const Replica& replica) const {
+  switch (settings_.routing) {
+    case Routing::kLeastRequests:
+      return replica.seen_assigned;
+    case Routing::kLeastWork:
+    case Routing::kPowerOfTwo:
+      return replica.seen_work.count();
+    case Routing::kRoundRobin:
+    case Routing::kRandom:
+      break;
+  }
+  return 0;
+}
+
+void Fleet::list(ReplicaId replica) {
   const Replica& r = replicas_[replica.value];
   const bool open = r.ready && r.assigned < room();
+  const bool is_ordered = settings_.routing == Routing::kLeastRequests || settings_.routing == Routing::kLeastWork;
   const auto update = [&](Group& group) {
     group.open.set(replica.value, open);
-    if (settings_.routing == Routing::kLeastWork) group.work.set(replica.value, open ? r.work.count() : MinTree::kNone);
+    if (is_ordered) group.load.set(replica.value, open ? load(r) : MinTree::kNone);
   };
   update(groups_[0]);
   if (prefers_zones()) update(groups_[r.zone.value + 1]);
@@ -124,8 +181,11 @@ ReplicaId Fleet::choose(const RequestInfo& request) {
 
 std::size_t Fleet::choose_in(Group& group) {
   switch (settings_.routing) {
+    case Routing::kLeastRequests:
     case Routing::kLeastWork:
-      return group.work.min_index();
+      return group.load.min_index();
+    case Routing::kRandom:
+      return group.open.nth(random_rng_.below(group.open.count()));
     case Routing::kRoundRobin: {
       const std::size_t chosen = group.open.next(group.cursor);
       group.cursor = chosen + 1;
@@ -137,12 +197,12 @@ std::size_t Fleet::choose_in(Group& group) {
   const std::size_t n = group.open.count();
   if (n == 1) return group.open.next(0);
   // Two different ones, each pair equally likely (Mitzenmacher 2001: the longest queue falls from log n to log log n).
-  const std::size_t first = rng_.below(n);
-  const std::size_t other = rng_.below(n - 1);
+  const std::size_t first = two_choice_rng_.below(n);
+  const std::size_t other = two_choice_rng_.below(n - 1);
   const std::size_t a = group.open.nth(first);
   const std::size_t b = group.open.nth(other >= first ? other + 1 : other);
-  const Duration work_a = replicas_[a].work, work_b = replicas_[b].work;
-  if (work_a != work_b) return work_a < work_b ? a : b;
+  const std::int64_t load_a = load(replicas_[a]), load_b = load(replicas_[b]);
+  if (load_a != load_b) return load_a < load_b ? a : b;
   return std::min(a, b);
 }
 
@@ -158,20 +218,30 @@ void Fleet::dispatch(const RequestInfo& request, Actions& out) {
 }
 
 void Fleet::drain(Actions& out) {
-  while (!queue_.empty() && groups_[0].open.count() > 0) {
+  while (waiting_.size() > 0 && groups_[0].open.count() > 0) {
     std::pop_heap(queue_.begin(), queue_.end(), served_after);
-    const RequestInfo request = queue_.back();
+    const Place place = queue_.back();
     queue_.pop_back();
+    const Waiting* found = waiting_.find(place.id);
+    if (found == nullptr || found->ticket != place.ticket) continue;
+    const RequestInfo request = found->request;
+    waiting_.erase(place.id);
     dispatch(request, out);
   }
+  if (waiting_.size() == 0) queue_.clear();  // only void places are left
 }
 
-bool Fleet::on_cancelled(Instant now, RequestId id, Actions&) {
+bool Fleet::on_cancelled(Instant now, RequestId request, Actions&) {
   advance(now);
-  auto f = std::ranges::find(queue_, id, &RequestInfo::id);
-  if (f == queue_.end()) return false;
-  queue_.erase(f);
-  std::make_heap(queue_.begin(), queue_.end(), served_after);
+  if (!waiting_.erase(request)) return false;
+  // Its place stays as a void one. Half of them void: each of the cancellations since pays for two of these steps.
+  if (queue_.size() > 2 * waiting_.size() + 64) {
+    std::erase_if(queue_, [&](const Place& place) {
+      const Waiting* found = waiting_.find(place.id);
+      return found == nullptr || found->ticket != place.ticket;
+    });
+    std::make_heap(queue_.begin(), queue_.end(), served_after);
+  }
   return true;
 }
 
@@ -179,7 +249,7 @@ std::optional<Instant> Fleet::wakeup() const {
   return std::nullopt;
 }
 std::uint64_t Fleet::queued() const {
-  return queue_.size();
+  return waiting_.size();
 }
 
 void Fleet::check() const {
@@ -189,7 +259,7 @@ void Fleet::check() const {
     ++assigned[a.replica.value];
     work[a.replica.value] += a.work;
   });
-  std::size_t open = 0;
+  std::size_t open = 0, stale = 0;
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     const Replica& r = replicas_[i];
     MUSTER_CHECK(r.assigned == assigned[i] && r.work == work[i], "replica {}: {} requests counted, {} held", i,
@@ -198,14 +268,32 @@ void Fleet::check() const {
                  i, r.assigned, room(), r.ready);
     const bool is_open = r.ready && r.assigned < room();
     open += is_open ? 1 : 0;
+    stale += r.is_stale ? 1 : 0;
+    MUSTER_CHECK(!r.ready || r.is_stale || (r.seen_assigned == r.assigned && r.seen_work == r.work),
+                 "replica {}: {} requests, {} seen, not known to be stale", i, r.assigned, r.seen_assigned);
     MUSTER_CHECK(groups_[0].open.contains(i) == is_open, "replica {}: open {}, listed otherwise", i, is_open);
   }
   MUSTER_CHECK(groups_[0].open.count() == open, "{} open replicas, {} listed", open, groups_[0].open.count());
-  MUSTER_CHECK(queue_.empty() || open == 0, "{} requests wait while {} replicas have room", queue_.size(), open);
+  MUSTER_CHECK(waiting_.size() == 0 || open == 0, "{} requests wait while {} replicas have room", waiting_.size(),
+               open);
+  MUSTER_CHECK(stale_.size() == stale && (is_sampled() || stale == 0), "{} stale replicas, {} listed", stale,
+               stale_.size());
+  check_queue();
+}
+
+void Fleet::check_queue() const {
   MUSTER_CHECK(std::is_heap(queue_.begin(), queue_.end(), served_after), "the queue of {} is out of order",
                queue_.size());
-  for (const RequestInfo& r : queue_)
-    MUSTER_CHECK(assignments_.find(r.id) == nullptr, "request {} both waits and runs", r.id.value);
+  std::size_t valid = 0;
+  for (const Place& place : queue_) {
+    const Waiting* found = waiting_.find(place.id);
+    if (found == nullptr || found->ticket != place.ticket) continue;
+    ++valid;
+    MUSTER_CHECK(found->request.rank == place.rank && assignments_.find(place.id) == nullptr,
+                 "request {} waits with rank {}, listed with {}, or runs as well", place.id.value, found->request.rank,
+                 place.rank);
+  }
+  MUSTER_CHECK(valid == waiting_.size(), "{} requests wait, {} have a place", waiting_.size(), valid);
 }
 
 }  // namespace muster::policy

@@ -40,6 +40,10 @@ class Script {
   Script& finish(std::uint32_t id, std::uint32_t replica) {
     return call([&](Actions& out) { fleet_.on_finished(now_, RequestId(id), ReplicaId(replica), out); });
   }
+  // Whether it waited in the queue.
+  Script& cancel(std::uint32_t id, bool expected) {
+    return call([&](Actions& out) { EXPECT_EQ(fleet_.on_cancelled(now_, RequestId(id), out), expected); });
+  }
   Script& does(const std::string& expected) {
     EXPECT_EQ(done_, expected);
     return *this;
@@ -100,6 +104,98 @@ TEST(Fleet, PowerOfTwoTakesTheLighterOfTheTwo) {
   for (std::uint32_t id = 1; id < 20; ++id) s.arrive(id).does(fmt::format("{}>5", id));
 }
 
+TEST(Fleet, LeastRequestsCountsRequestsNotSeconds) {
+  Script s({.routing = Routing::kLeastRequests});
+  s.at(0s).ready(3).ready(1).ready(2);
+  s.arrive(0, {.work = 1s}).does("0>1").arrive(1, {.work = 90s}).does("1>2").arrive(2, {.work = 5s}).does("2>3");
+  s.arrive(3).does("3>1").arrive(4).does("4>2").finish(1, 2).finish(4, 2).arrive(5).does("5>2").arrive(6).does("6>2");
+  s.arrive(7).does("7>3");
+}
+
+TEST(Fleet, RandomTakesEachWithRoomEquallyOften) {
+  Fleet fleet({.routing = Routing::kRandom, .ready_queue_max = 0, .running_max = 1'000'000, .seed = 5});
+  Actions out;
+  for (std::uint32_t r = 0; r < 10; ++r)
+    if (r != 4) fleet.on_replica_ready(Instant(), ReplicaId(r), ZoneId(0), out);
+  for (std::uint32_t id = 0; id < 90'000; ++id)
+    fleet.on_arrival(Instant(), {.id = RequestId(id), .work = 1s}, false, out);
+  std::map<std::uint32_t, int> count;
+  for (const Action& a : out) ++count[a.replica.value];
+  EXPECT_EQ(count.size(), 9U);
+  for (const auto& [replica, n] : count) EXPECT_NEAR(n, 10'000, 5 * 95) << replica;  // 5 standard deviations
+}
+
+TEST(Fleet, ACancelledRequestLeavesTheQueueWithoutAnAnswer) {
+  Script s({.ready_queue_max = 0, .running_max = 1, .queue_max = 3});
+  s.at(0s).ready(0).arrive(0).does("0>0").arrive(1).arrive(2).arrive(3).waiting(3);
+  s.arrive(4).does("4 refused (the queue is full)");
+  s.cancel(1, true).does("").waiting(2).arrive(5).does("").waiting(3);  // its place in the queue is free again
+  s.cancel(1, false).cancel(4, false).cancel(99, false).waiting(3);
+  s.cancel(0, false).does("").waiting(3);  // a replica holds it: that one must end it
+  s.at(1s).finish(0, 0).does("2>0").cancel(2, false).cancel(5, true).finish(2, 0).does("3>0").finish(3, 0).does("");
+  s.arrive(1).does("1>0").waiting(0);
+}
+
+TEST(Fleet, ACancelledRequestThatComesBackIsServedOnceByItsNewRank) {
+  Script s({.ready_queue_max = 0, .running_max = 1});
+  s.at(0s).ready(0).arrive(0).arrive(1, {.rank = 0}).arrive(2, {.rank = 1}).cancel(1, true).arrive(1, {.rank = 2});
+  s.waiting(2).finish(0, 0).does("2>0").finish(2, 0).does("1>0").finish(1, 0).does("").waiting(0);
+}
+
+// Void places must not pile up, nor be served, when far more is cancelled than served.
+TEST(Fleet, ManyCancellationsLeaveTheOthersInOrder) {
+  Script s({.ready_queue_max = 0, .running_max = 1});
+  s.at(0s).ready(0).arrive(0);
+  for (std::uint32_t id = 1; id <= 1000; ++id) s.arrive(id);
+  for (std::uint32_t id = 1; id <= 1000; ++id)
+    if (id % 100 != 0) s.cancel(id, true);
+  s.waiting(10);
+  std::uint32_t running = 0;
+  for (std::uint32_t id = 100; id <= 1000; id += 100) {
+    s.finish(running, 0).does(fmt::format("{}>0", id));
+    running = id;
+  }
+  s.waiting(0);
+}
+
+TEST(Fleet, LaggingMetricsShowTheLoadOfTheLastSample) {
+  Script s({.routing = Routing::kLeastRequests, .metrics_lag = 10s});
+  s.at(1s).ready(0).ready(1).arrive(0).does("0>0").arrive(1).does("1>0").arrive(2).does("2>0");
+  s.at(10s).arrive(3).does("3>1").arrive(4).does("4>1");  // sampled at 10 s: 3 and 0
+  s.at(19s).finish(0, 0).finish(1, 0).finish(2, 0).arrive(5).does("5>1");
+  s.ready(2).arrive(6).does("6>1").lost(1).arrive(7).does("7>2");  // new since: looks empty
+  s.at(20s).arrive(8).does("8>0");                                 // sampled at 20 s: 0, lost and 1
+  s.at(99s).arrive(9).does("9>0").arrive(10).does("10>0");         // sampled at 90 s: 1, lost and 1
+}
+
+TEST(Fleet, RoomIsExactHoweverStaleTheMetrics) {
+  Script s({.routing = Routing::kLeastWork, .ready_queue_max = 0, .running_max = 2, .metrics_lag = 1000s});
+  s.at(0s).ready(0).ready(1).arrive(0).does("0>0").arrive(1).does("1>0").arrive(2).does("2>1").arrive(3).does("3>1");
+  s.arrive(4).does("").waiting(1).at(1s).finish(2, 1).does("4>1");
+}
+
+// The reason for power-of-two with scraped metrics (Mitzenmacher 2000): whoever takes the best of all sends everything
+// since the last sample to one replica, two random choices do not.
+TEST(Fleet, StaleMetricsMakeAHerdOfLeastRequestsButNotOfTwoChoices) {
+  const auto most = [](Routing routing, Duration lag) {
+    Fleet fleet({.routing = routing, .ready_queue_max = 0, .running_max = 10'000, .metrics_lag = lag});
+    Actions out;
+    for (std::uint32_t r = 0; r < 32; ++r) fleet.on_replica_ready(Instant(), ReplicaId(r), ZoneId(0), out);
+    std::map<std::uint32_t, int> held;
+    int result = 0;
+    for (std::uint32_t id = 0; id < 3200; ++id) {  // 320 between two samples
+      out.clear();
+      fleet.on_arrival(Instant(id * 1ms), {.id = RequestId(id), .work = 1s}, false, out);
+      result = std::max(result, ++held[out.at(0).replica.value]);
+    }
+    return result;
+  };
+  EXPECT_EQ(most(Routing::kLeastRequests, 0s), 100);
+  EXPECT_GE(most(Routing::kLeastRequests, 320ms), 320);
+  EXPECT_LT(most(Routing::kPowerOfTwo, 320ms), 160);
+  EXPECT_LT(most(Routing::kRandom, 320ms), 160);
+}
+
 TEST(Fleet, WhatNoReplicaHasRoomForWaitsAndGoesByRankThenId) {
   Script s({.ready_queue_max = 0, .running_max = 1});
   s.at(0s).arrive(0).does("").waiting(1);  // nobody is ready yet: it waits, it is not refused
@@ -141,7 +237,7 @@ TEST(Fleet, ALostReplicaGetsNothingAndComesBackEmpty) {
 }
 
 TEST(Fleet, ZoneAffinityPrefersItsOwnZoneWhileThereIsRoom) {
-  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo}) {
+  for (const Routing routing : kRoutings) {
     SCOPED_TRACE(name(routing));
     Script s({.routing = routing, .zone_affinity = ZoneAffinity::kPrefer, .ready_queue_max = 0, .running_max = 2});
     s.at(0s).ready(0, 0).ready(1, 1);
@@ -161,9 +257,11 @@ TEST(Fleet, EachZoneHasItsOwnRound) {
 }
 
 TEST(Fleet, RoutingNamesReadBack) {
-  for (const Routing routing : {Routing::kRoundRobin, Routing::kLeastWork, Routing::kPowerOfTwo})
-    EXPECT_EQ(parse_routing(name(routing)), routing);
-  EXPECT_FALSE(parse_routing("random"));
+  for (const Routing routing : kRoutings) EXPECT_EQ(parse_routing(name(routing)), routing);
+  EXPECT_EQ(parse_routing("random"), Routing::kRandom);
+  EXPECT_EQ(parse_routing("least-requests"), Routing::kLeastRequests);
+  EXPECT_FALSE(parse_routing("fastest"));
+  EXPECT_FALSE(parse_routing(""));
 }
 
 using FleetDeathTest = testing::Test;
@@ -172,6 +270,10 @@ TEST(FleetDeathTest, TheDriversMistakesStopTheProgram) {
   s.at(5s).ready(0).arrive(0);
   EXPECT_DEATH(s.ready(0), "replica 0 is ready already");
   EXPECT_DEATH(s.arrive(0), "request 0 arrived while a replica still holds it");
+  Script waits({});
+  waits.arrive(7);
+  EXPECT_DEATH(waits.arrive(7), "request 7 arrived while it waits already");
+  EXPECT_DEATH(Script({.metrics_lag = -1s}), "metrics_lag must not be negative");
   EXPECT_DEATH(s.finish(1, 0), "request 1 is not held by replica 0");
   EXPECT_DEATH(s.lost(3), "replica 3 is not ready");
   EXPECT_DEATH(s.at(4s).arrive(2), "time went back");
@@ -181,19 +283,26 @@ TEST(FleetDeathTest, TheDriversMistakesStopTheProgram) {
 class NaiveFleet {
  public:
   explicit NaiveFleet(const FleetSettings& settings)
-      : settings_(settings), rng_(Rng::stream(settings.seed, 0, "two-choice router")) {}
+      : settings_(settings),
+        random_rng_(Rng::stream(settings.seed, 0, "random router")),
+        rng_(Rng::stream(settings.seed, 0, "two-choice router")) {}
 
   struct Replica {
     bool ready = false;
     ZoneId zone;
     std::map<RequestId, Duration> held;
-    Duration work() const {
-      Duration sum(0);
-      for (const auto& [id, work] : held) sum += work;
-      return sum;
-    }
+    std::map<RequestId, Duration> sampled = {};  // `held` at the last sample
   };
 
+  // Before each call.
+  void at(Instant now) {
+    if (settings_.metrics_lag == 0s || now.time_since_epoch() / settings_.metrics_lag == period_) return;
+    period_ = now.time_since_epoch() / settings_.metrics_lag;
+    for (auto& [id, r] : replicas_) r.sampled = r.held;
+  }
+  bool cancel(RequestId request) {
+    return std::erase_if(queue_, [&](const RequestInfo& waiting) { return waiting.id == request; }) == 1;
+  }
   void ready(ReplicaId id, ZoneId zone) {
     replicas_[id] = {true, zone, {}};
     serve();
@@ -246,10 +355,17 @@ class NaiveFleet {
   }
 
   ReplicaId choose(const std::vector<ReplicaId>& open, int round) {
-    const auto lighter = [&](ReplicaId a, ReplicaId b) {
-      return std::pair(replicas_[a].work(), a) < std::pair(replicas_[b].work(), b);
+    const auto load = [&](ReplicaId id) {
+      const auto& requests = settings_.metrics_lag == 0s ? replicas_[id].held : replicas_[id].sampled;
+      if (settings_.routing == Routing::kLeastRequests) return static_cast<std::int64_t>(requests.size());
+      std::int64_t sum = 0;
+      for (const auto& [request, work] : requests) sum += work.count();
+      return sum;
     };
-    if (settings_.routing == Routing::kLeastWork) return *std::min_element(open.begin(), open.end(), lighter);
+    const auto lighter = [&](ReplicaId a, ReplicaId b) { return std::pair(load(a), a) < std::pair(load(b), b); };
+    if (settings_.routing == Routing::kLeastWork || settings_.routing == Routing::kLeastRequests)
+      return *std::min_element(open.begin(), open.end(), lighter);
+    if (settings_.routing == Routing::kRandom) return open[random_rng_.below(open.size())];
     if (settings_.routing == Routing::kRoundRobin) {
       for (const ReplicaId id : open)
         if (last_.count(round) == 0 || id.value > last_[round]) {
@@ -267,7 +383,8 @@ class NaiveFleet {
   }
 
   FleetSettings settings_;
-  Rng rng_;
+  Rng random_rng_, rng_;
+  std::int64_t period_ = 0;
   std::map<ReplicaId, Replica> replicas_;
   std::vector<RequestInfo> queue_;
   std::map<int, std::uint32_t> last_;  // by zone; -1: all zones
@@ -286,6 +403,7 @@ class RandomTraffic {
   void run(int calls) {
     for (int i = 0; i < calls; ++i) {
       now_ += Duration(rng_.below(1000));
+      naive_.at(now_);
       one_call();
       ASSERT_EQ(answers_, naive_.answers) << "call " << i;
       ASSERT_EQ(fleet_.queued(), naive_.queued());
@@ -302,12 +420,13 @@ class RandomTraffic {
 
  private:
   FleetSettings random_settings(std::uint64_t seed) {
-    return {.routing = static_cast<Routing>(rng_.below(3)),
+    return {.routing = kRoutings[rng_.below(kRoutings.size())],
             .zone_affinity = static_cast<ZoneAffinity>(rng_.below(2)),
             .ready_queue_max = static_cast<std::uint32_t>(rng_.below(3)),
             .running_max = static_cast<std::uint32_t>(1 + rng_.below(4)),
             .queue_max = rng_.below(20),
-            .seed = seed};
+            .seed = seed,
+            .metrics_lag = Duration(rng_.below(2) * rng_.below(5000))};
   }
 
   void one_call() {
@@ -319,6 +438,8 @@ class RandomTraffic {
       if (is_ready(replica)) lose(replica);
     } else if (kind < 55) {
       arrive(next_id_++, false);
+    } else if (kind < 62) {
+      if (next_id_ > 0) cancel(static_cast<std::uint32_t>(next_id_ - 1 - rng_.below(std::min(next_id_, 30U))));
     } else if (!holders_.empty()) {
       finish_one(rng_.below(holders_.size()));
     }
@@ -360,6 +481,16 @@ class RandomTraffic {
     fleet_.on_arrival(now_, info, again, actions_);
     note();
   }
+  // The client may come back with the same id, and another rank.
+  void cancel(std::uint32_t id) {
+    actions_.clear();
+    const bool waited = fleet_.on_cancelled(now_, RequestId(id), actions_);
+    EXPECT_EQ(waited, naive_.cancel(RequestId(id)));
+    EXPECT_TRUE(actions_.empty());
+    if (!waited) return;
+    --asked_[id];
+    if (rng_.below(2) == 0) arrive(id, false);
+  }
   void finish_one(std::size_t index) {
     const auto [request, replica] = holders_[index];
     holders_.erase(holders_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -400,7 +531,7 @@ TEST(Fleet, DecidesAsTheNaiveReferenceWhateverTheTraffic) {
   }
 }
 
-// With equal work and no departures, the three routers must stay within what theory allows: round robin and least work
+// With equal work and no departures, the routers must stay within what theory allows: round robin and least work
 // differ by at most one; two choices by far less than one random choice (log log n against log n / log log n).
 TEST(Fleet, RoutersSpreadEqualWork) {
   const auto most = [](Routing routing) {
@@ -417,7 +548,9 @@ TEST(Fleet, RoutersSpreadEqualWork) {
   };
   EXPECT_EQ(most(Routing::kRoundRobin), 1);
   EXPECT_EQ(most(Routing::kLeastWork), 1);
+  EXPECT_EQ(most(Routing::kLeastRequests), 1);
   EXPECT_LE(most(Routing::kPowerOfTwo), 3);
+  EXPECT_GT(most(Routing::kRandom), 3);
 }
 
 }  // namespace

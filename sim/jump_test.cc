@@ -92,11 +92,12 @@ class RandomScenario {
     scenario.kind.limits.prefix_caching = one_in(2);
     scenario.kind.warm_start = Duration(1ms) * below(30);
     scenario.kind.cold_start = Duration(1ms) * below(100);
-    scenario.policy = {.routing = static_cast<policy::Routing>(below(3)),
+    scenario.policy = {.routing = policy::kRoutings[rng_.below(policy::kRoutings.size())],
                        .zone_affinity = static_cast<policy::ZoneAffinity>(below(2)),
                        .ready_queue_max = static_cast<std::uint32_t>(below(4)),
                        .running_max = static_cast<std::uint32_t>(scenario.kind.limits.max_num_seqs),
                        .queue_max = one_in(3) ? rng_.below(10) : 1000};
+    if (one_in(3)) scenario.policy.metrics_lag = Duration(1 + below(50'000'000));
     scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}},
                         {.name = "batch", .rank = 7, .slo = {}}};
     scenario.class_of_tenant = {0, static_cast<std::uint32_t>(below(2))};

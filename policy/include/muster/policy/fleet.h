@@ -5,6 +5,7 @@
 // queue or read from the kernel. `now` never decreases. Not thread-safe: one driver, one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,8 +20,17 @@
 
 namespace muster::policy {
 
-enum class Routing { kRoundRobin, kLeastWork, kPowerOfTwo };
-std::optional<Routing> parse_routing(std::string_view text);  // "round-robin", "least-work", "power-of-two"
+enum class Routing {
+  kRoundRobin,
+  kRandom,         // each with room equally likely: the baseline for the others
+  kLeastRequests,  // fewest assigned requests
+  kLeastWork,      // least estimated device time of the assigned requests
+  kPowerOfTwo,     // of two random ones, that with less work
+};
+inline constexpr std::array kRoutings = {Routing::kRoundRobin, Routing::kRandom, Routing::kLeastRequests,
+                                         Routing::kLeastWork, Routing::kPowerOfTwo};
+std::optional<Routing> parse_routing(
+    std::string_view text);  // a name(): "round-robin", "random", "least-requests", ...
 std::string_view name(Routing routing);
 
 enum class ZoneAffinity { kIgnore, kPrefer };  // kPrefer: another zone only when the request's own has no room
@@ -33,7 +43,11 @@ struct FleetSettings {
   std::uint32_t ready_queue_max = 8;    // 0: one central queue, as in M/M/k
   std::uint32_t running_max = 256;      // sequences that a replica runs at once; at least 1
   std::uint64_t queue_max = 1'000'000;  // requests waiting in the fleet's queue; beyond: refused
-  std::uint64_t seed = 1;               // of the two-choice router
+  std::uint64_t seed = 1;               // of the random and the two-choice router
+  // Choices by load see each replica as it was at the last whole multiple of this time, as scraped metrics show it:
+  // what was sent since is not counted, so a fleet herds onto whoever looked idle (Mitzenmacher 2000, "How useful is
+  // old information?"). A replica that became ready since looks empty. Room is exact all the same. 0: live.
+  Duration metrics_lag{0};
 };
 
 struct RequestInfo {
@@ -54,9 +68,11 @@ struct Action {
 using Actions = std::vector<Action>;
 
 // Keeps these promises, whatever the calls:
-//  - each request gets one answer, kDispatch or kRefuse, per on_arrival (and none before: no answer is made up);
+//  - each request gets one answer, kDispatch or kRefuse, per on_arrival (and none before: no answer is made up), or
+//    none at all when on_cancelled took it out of the queue;
 //  - nobody waits in the queue while a ready replica has room (work conserving);
-//  - the queue is served by rank, then by id; a newcomer is refused only when no replica has room and the queue is full.
+//  - the queue is served by rank, then by id; a newcomer is refused only when no replica has room and the queue is
+//  full.
 // Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue) and,
 // once the containers have grown to the peak, allocates nothing.
 class Fleet {
@@ -73,6 +89,8 @@ class Fleet {
   // The replica is done with a request that was dispatched to it: finished, cancelled or turned down there.
   void on_finished(Instant now, RequestId request, ReplicaId replica, Actions& out);
 
+  // The request is wanted no more. True: it waited here, is gone and gets no answer. False: it did not wait here; if a
+  // replica holds it, that one must be told, and on_finished follows. Costs O(1), amortised.
   bool on_cancelled(Instant now, RequestId request, Actions& out);
   std::optional<Instant> wakeup() const;  // nullopt: nothing here waits for time
   std::uint64_t queued() const;           // in the fleet's queue
@@ -84,7 +102,22 @@ class Fleet {
     bool ready = false;
     std::uint32_t assigned = 0;  // requests dispatched and not finished
     Duration work{0};            // their estimated device time
+    // As the choice sees them: the two above, or what they were at the last sample.
+    std::uint32_t seen_assigned = 0;
+    Duration seen_work{0};
+    bool is_stale = false;  // listed in stale_
   };
+  struct Waiting {
+    std::uint64_t ticket = 0;
+    RequestInfo request;
+  };
+  // A place in the queue. It is void when the request was cancelled: waiting_ then has no such id and ticket.
+  struct Place {
+    std::int32_t rank;
+    RequestId id;
+    std::uint64_t ticket;  // tells an id that was cancelled from the same one handed in later
+  };
+  static bool served_after(const Place& a, const Place& b);
   struct Assignment {
     ReplicaId replica;
     Duration work{0};
@@ -92,26 +125,36 @@ class Fleet {
   // Replicas among which a choice is made: all of them, or those of one zone.
   struct Group {
     IndexSet open;           // ready, with room for one more
-    MinTree work;            // [replica] outstanding work in ns of the open ones (least-work routing only)
+    MinTree load;            // [replica] of the open ones: requests or ns of work seen, whichever the routing compares
     std::size_t cursor = 0;  // round robin: where the search for the next one begins
   };
 
   bool prefers_zones() const { return settings_.zone_affinity == ZoneAffinity::kPrefer; }
   std::uint64_t room() const { return std::uint64_t{settings_.running_max} + settings_.ready_queue_max; }
+  bool is_sampled() const { return settings_.metrics_lag > Duration(0); }
   void advance(Instant now);
-  void refresh(ReplicaId replica);  // after a change of its state: its place in the groups
+  void sample();                                    // what is seen of each replica becomes what it has
+  void refresh(ReplicaId replica);                  // after a change of its state
+  void list(ReplicaId replica);                     // its place in the groups
+  std::int64_t load(const Replica& replica) const;  // what the routing compares, as seen
+  void wait(const RequestInfo& request);
   ReplicaId choose(const RequestInfo& request);
   std::size_t choose_in(Group& group);
   void dispatch(const RequestInfo& request, Actions& out);
   void drain(Actions& out);
+  void check_queue() const;
 
   FleetSettings settings_;
-  Rng rng_;  // of the two-choice router
+  Rng random_rng_, two_choice_rng_;
   Instant last_now_ = Instant::min();
-  std::vector<Replica> replicas_;   // [replica id]
-  std::vector<Group> groups_;       // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
-  IdMap<Assignment> assignments_;   // dispatched and not finished
-  std::vector<RequestInfo> queue_;  // a binary heap, first by (rank, id) in front; empty while any replica is open
+  std::int64_t period_ = 0;        // of metrics_lag, that of last_now_: its beginning is the last sample
+  std::vector<ReplicaId> stale_;   // changed since the last sample
+  std::vector<Replica> replicas_;  // [replica id]
+  std::vector<Group> groups_;      // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
+  IdMap<Assignment> assignments_;  // dispatched and not finished
+  IdMap<Waiting> waiting_;         // empty while any replica is open
+  std::vector<Place> queue_;       // of those waiting and some void ones: a binary heap, first by (rank, id) in front
+  std::uint64_t next_ticket_ = 0;
 };
 
 }  // namespace muster::policy
