@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   Selected selected;
   add_size(root, selected);
   add_simulate(root, selected);
+  add_sweep(root, selected);
   add_plan(root, selected);
   add_predict(root, selected);
   add_validate(root, selected);

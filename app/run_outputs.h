@@ -14,6 +14,7 @@ namespace muster::app {
 
 struct OutputOptions {  // empty: not wanted
   std::string requests, trace_events, trace_window, trace_replicas, series;
+  bool none() const { return requests.empty() && trace_events.empty() && series.empty(); }
 };
 
 // Observes one simulation; make it before the run, and finish() it after.

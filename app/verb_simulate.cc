@@ -2,103 +2,119 @@
 #include <filesystem>
 
 #include "convert.h"
-#include "fleet_simulation.h"
-#include "muster/core/text.h"
+#include "fleet_run.h"
 #include "muster/files/lines.h"
+#include "muster/files/number.h"
+#include "muster/report/comparison.h"
 #include "muster/report/html.h"
 #include "muster/report/json.h"
 #include "muster/report/terminal.h"
-#include "muster/workload/profile.h"
-#include "muster/workload/read.h"
+#include "parallel.h"
 #include "progress.h"
-#include "run_outputs.h"
+#include "replications.h"
+#include "traffic_source.h"
 #include "verbs.h"
 
 namespace muster::app {
 namespace {
 
 struct Options {
-  std::string fleet, trace, profile, out, pool;
-  double scale = 1, warm_up_s = 0, sample_s = 2;
+  std::string fleet, versus, trace, profile, out, pool, warm_up = "0";
+  double scale = 1, sample_s = 2;
   std::uint64_t seed = 1;
+  int replications = 1, threads = default_threads();
   bool step_by_step = false, json = false;
   OutputOptions outputs;
   std::vector<std::string> catalog_files;
 };
 
-Result<workload::Trace> load_trace(const Options& options) {
-  if (options.trace.empty() == options.profile.empty())
-    return fail("simulate needs either --trace FILE or --profile FILE");
-  if (options.trace.empty()) {
-    MUSTER_TRY(const workload::Profile profile, workload::read_profile(options.profile));
-    MUSTER_TRY(workload::Trace made, workload::synthesise(profile, {.scale = options.scale, .seed = options.seed}));
-    made.source = options.profile;
-    return made;
-  }
-  MUSTER_TRY(workload::Trace trace, workload::read_trace(options.trace));
-  if (options.scale == 1) return trace;
-  return workload::scale(trace, options.scale, options.seed);
+Result<FleetUnderTest> read(const std::string& path, const Options& options, const Catalogues& catalogues,
+                            const Console& console) {
+  MUSTER_TRY(const FleetFile file, read_fleet(path));
+  for (const std::string& note : not_simulated(file)) console.note("note: " + note);
+  return FleetUnderTest::prepare(file, options.pool, catalogues);
 }
 
-// nullopt: a pool's GPU has no price.
-std::optional<double> cost_usd(const PreparedFleet& fleet, const sim::Outcome& outcome) {
-  double usd = 0;
-  for (std::size_t i = 0; i < outcome.pool_gpu_seconds.size(); ++i) {
-    const auto& price = fleet.pools[i]->gpu.price;
-    if (!price) return std::nullopt;
-    usd += price->usd_per_gpu_hour * outcome.pool_gpu_seconds[i] / 3600;
+Result<WarmUp> warm_up(const Options& options, const std::vector<const FleetUnderTest*>& fleets,
+                       const TrafficSource& traffic, const ReplicationSettings& settings) {
+  if (options.warm_up != "auto") {
+    const std::optional<double> seconds = files::parse_number(options.warm_up);
+    if (!seconds || *seconds < 0) return fail("--warm-up {}: seconds (0 or more) or auto are needed", options.warm_up);
+    return WarmUp{.method = *seconds > 0 ? "fixed" : "none", .seconds = *seconds};
   }
-  return usd;
+  WarmUp longest;
+  for (const FleetUnderTest* fleet : fleets) {
+    MUSTER_TRY(WarmUp one, find_warm_up(*fleet, traffic, settings));
+    longest.method = one.method;
+    longest.seconds = std::max(longest.seconds, one.seconds);
+    if (longest.notes.empty()) longest.notes = std::move(one.notes);
+  }
+  return longest;
 }
 
-// 1 when a class of the fleet file misses a target, else 0.
-int exit_code(const FleetFile& fleet, const sim::Outcome& outcome) {
-  for (std::size_t i = 0; i < fleet.classes.size(); ++i)
-    if (outcome.classes[i].requests > 0 && !meets(fleet.classes[i].slo, outcome.classes[i])) return kNo;
-  return outcome.completed < outcome.requests - outcome.rejected ? kNo : kDone;
+Result<void> write_report(const Options& options, const std::string& page, const std::string& json) {
+  if (options.out.empty()) return {};
+  const std::filesystem::path out(options.out);
+  MUSTER_TRY_VOID(files::write_file((out / "report.html").string(), page));
+  return files::write_file((out / "result.json").string(), json);
+}
+
+Result<int> run_versus(const Options& options, const FleetUnderTest& a, const FleetUnderTest& b,
+                       const TrafficSource& traffic, const ReplicationSettings& settings, const Console& console) {
+  MUSTER_TRY(const Compared compared, compare(a, b, traffic, settings, options.fleet, options.versus));
+  const report::Comparison& c = compared.comparison;
+  const std::string json = report::to_json(c);
+  if (!options.out.empty())
+    MUSTER_TRY_VOID(write_report(options,
+                                 report::html(c, plots(compared.first_a.scenario, compared.first_a.outcome),
+                                              plots(compared.first_b.scenario, compared.first_b.outcome)),
+                                 json));
+  console.print(options.json ? json : report::terminal(c, console.style));
+  return kDone;
 }
 
 Result<int> run(const Options& options, const Console& console) {
-  MUSTER_TRY(const FleetFile fleet, read_fleet(options.fleet));
   MUSTER_TRY(const Catalogues catalogues, load_catalogues(options.catalog_files));
-  MUSTER_TRY(const workload::Trace trace, load_trace(options));
-  MUSTER_TRY(const PreparedFleet prepared, prepare_fleet(fleet, options.pool, catalogues));
-  for (const std::string& note : not_simulated(fleet)) console.note("note: " + note);
-  if (trace.repaired_order > 0)
-    console.note(
-        fmt::format("note: {}: {} requests were out of order and were sorted", trace.source, trace.repaired_order));
-
-  MUSTER_TRY(sim::Scenario s, scenario(prepared, trace));
-  s.seed = s.policy.seed = options.seed;
-  s.step_by_step = options.step_by_step;
-  s.warm_up = from_seconds(options.warm_up_s);
-  s.sample_interval = from_seconds(options.sample_s);
-  MUSTER_TRY(const std::unique_ptr<RunOutputs> outputs, RunOutputs::attach(options.outputs, s));
+  MUSTER_TRY(const TrafficSource traffic, TrafficSource::open(options.trace, options.profile));
+  MUSTER_TRY(const FleetUnderTest fleet, read(options.fleet, options, catalogues, console));
+  std::optional<FleetUnderTest> other;
+  std::vector<const FleetUnderTest*> fleets = {&fleet};
+  if (!options.versus.empty()) {
+    if (!options.outputs.none())
+      return fail("--requests, --trace-events and --series are of one fleet: not with --versus");
+    MUSTER_TRY(other, read(options.versus, options, catalogues, console));
+    fleets.push_back(&*other);
+  }
+  if (traffic.repaired_order() > 0)
+    console.note(fmt::format("note: {}: {} requests were out of order and were sorted", traffic.name(),
+                             traffic.repaired_order()));
 
   ProgressLine progress(console.progress && !options.json);
+  ReplicationSettings settings{.run = {.seed = options.seed,
+                                       .sample_s = options.sample_s,
+                                       .step_by_step = options.step_by_step,
+                                       .outputs = &options.outputs},
+                               .scale = options.scale,
+                               .replications = options.replications,
+                               .threads = options.threads,
+                               .progress = [&](double share) { progress.show("simulating", share); }};
   const double started = wall_seconds();
-  const sim::Outcome outcome = sim::run(s, [&](double share) {
-    progress.show("simulating", share);
-    return true;
-  });
-  progress.clear();
-  report::RunMetrics result = metrics(s, outcome, std::nullopt, prepared.pools.front()->spec.name);
-  result.usd = cost_usd(prepared, outcome);
-  result.wall_s = wall_seconds() - started;
-  MUSTER_TRY_VOID(outputs->finish(outcome));
+  MUSTER_TRY(settings.warm_up, warm_up(options, fleets, traffic, settings));
+  if (other) return run_versus(options, fleet, *other, traffic, settings, console);
 
+  MUSTER_TRY(Replicated replicated, replicate(fleet, traffic, settings));
+  progress.clear();
+  report::RunMetrics& result = replicated.first.metrics;
+  result.wall_s = wall_seconds() - started;
   const std::string json = report::to_json(result);
   if (!options.out.empty()) {
-    const std::filesystem::path out(options.out);
-    report::RunPlots to_plot = plots(s, outcome);
-    to_plot.pipeline = outputs->pipeline();
-    MUSTER_TRY_VOID(
-        files::write_file((out / "report.html").string(),
-                          report::html(result, to_plot, fmt::format("{} on {}", fleet.fleet, trace.source))));
-    MUSTER_TRY_VOID(files::write_file((out / "result.json").string(), json));
+    report::RunPlots to_plot = plots(replicated.first.scenario, replicated.first.outcome);
+    to_plot.pipeline = replicated.first.pipeline;
+    const std::string title = fmt::format("{} on {}", fleet.file().fleet, traffic.name());
+    MUSTER_TRY_VOID(write_report(options, report::html(result, to_plot, title), json));
   }
   console.print(options.json ? json : report::terminal(result, console.style));
-  return exit_code(fleet, outcome);
+  return replicated.targets_met ? kDone : kNo;
 }
 
 void add_outputs(CLI::App& verb, OutputOptions& options) {
@@ -123,15 +139,23 @@ void add_simulate(CLI::App& root, Selected& selected) {
       "  muster simulate fleet.yaml --trace AzureLLMInferenceTrace_conv.csv --scale 4 --out build/replay\n"
       "Without a trace at hand: --profile examples/profiles/azure-conv.yaml makes one. The exit code is 1 when a "
       "class\n"
-      "misses a target.");
+      "misses a target (with --replications: in any of them). Which of two fleets is better, on the same traffic:\n"
+      "  muster simulate fleet.yaml --versus other.yaml --profile examples/profiles/azure-conv.yaml --replications 8");
   verb->add_option("FLEET", options->fleet, "Fleet file")->required();
   verb->add_option("--trace", options->trace,
                    "Trace: Azure CSV, Mooncake JSONL, BurstGPT CSV, plain CSV or JSONL, also gzipped");
   verb->add_option("--profile", options->profile, "Workload profile to make the traffic from, instead of a trace");
   verb->add_option("--pool", options->pool, "Simulate this pool alone, when the file has several");
   verb->add_option("--scale", options->scale, "Multiply the rate")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--warm-up", options->warm_up_s, "Seconds at the start that are simulated but not counted")
-      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--versus", options->versus,
+                   "A second fleet file, simulated on the same traffic: which is better, by how much, how sure");
+  verb->add_option("--replications", options->replications,
+                   "Independent runs with the seeds --seed, --seed + 1, ...: confidence intervals over them")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  verb->add_option("--warm-up,--warm-up-s", options->warm_up,
+                   "Seconds at the start that are simulated but not counted, or auto (MSER-5)")
+      ->capture_default_str();
   verb->add_option("--resolution,--sample", options->sample_s,
                    "Seconds between two points of the plots and of --series; coarser when there would be too many")
       ->check(CLI::PositiveNumber)
@@ -141,7 +165,8 @@ void add_simulate(CLI::App& root, Selected& selected) {
   verb->add_option("--out", options->out, "Folder for report.html and result.json (default: write none)");
   verb->add_option("--catalog", options->catalog_files, "Your own model, GPU or node file; may be repeated");
   verb->add_flag("--step-by-step", options->step_by_step, "Never jump over alike decode steps: slow, same digest");
-  accept_threads(*verb);
+  verb->add_option("--threads", options->threads, "Replications that run side by side; results do not depend on it")
+      ->check(CLI::Range(1, 1024));
   verb->add_flag("--json", options->json, "Print one JSON document on stdout and nothing else");
   verb->callback([options, &selected] { selected.run = [options](const Console& c) { return run(*options, c); }; });
 }

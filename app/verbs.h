@@ -40,6 +40,7 @@ void add_validate(CLI::App& root, Selected& selected);
 void add_calibrate(CLI::App& root, Selected& selected);
 void add_trace(CLI::App& root, Selected& selected);
 void add_simulate(CLI::App& root, Selected& selected);
+void add_sweep(CLI::App& root, Selected& selected);
 void add_size(CLI::App& root, Selected& selected);
 void add_catalog(CLI::App& root, Selected& selected);
 

@@ -145,6 +145,8 @@ std::string html(const RunMetrics& run, const RunPlots& plots, std::string_view 
   const std::string over_time = run_plots(plots, "run", true);
   text.sections = {
       {"latency", "Latency", "Latency", grid(card(latency_table(run)) + targets + cdf_figure(plots, "run"))},
+      {"sure", "Intervals", "How sure these figures are",
+       run.uncertainty ? uncertainty_section(*run.uncertainty) : std::string()},
       {"time", "Over time", "Over time", over_time.empty() ? "" : grid(over_time)},
       {"pipeline", "Pipeline", "Pipeline and its bubbles", pipeline},
       {"groups", "Groups", "Classes, tenants and pools", groups},

@@ -14,6 +14,7 @@ std::string layout_section(const Size& size);
 
 std::string latency_table(const RunMetrics& run);
 std::string events_table(const std::vector<Event>& events);
+std::string uncertainty_section(const Uncertainty& uncertainty);  // uncertainty.cc
 // `run` is the key of the run in the page's data.
 std::string run_plots(const RunPlots& plots, std::string_view run, bool with_ready);
 std::string cdf_figure(const RunPlots& plots, std::string_view run);

@@ -102,40 +102,42 @@ Json stage_metrics(const StageMetrics& s) {
 }
 
 Json run_json(const RunMetrics& r) {
-  return {{"load", r.load},
-          {"requests", r.requests},
-          {"completed", r.completed},
-          {"rejected", r.rejected},
-          {"preempted", r.preempted},
-          {"timed_out", r.timed_out},
-          {"retries", r.retries},
-          {"wasted_output_tokens", r.wasted_output_tokens},
-          {"kv_transfers", r.kv_transfers ? kv_transfers(*r.kv_transfers) : Json(nullptr)},
-          {"prefix_cache", r.prefix_cache ? prefix_cache(*r.prefix_cache) : Json(nullptr)},
-          {"duration_s", num(r.duration_s)},
-          {"ttft_ms", summary(r.ttft_ms)},
-          {"tpot_ms", summary(r.tpot_ms)},
-          {"e2e_ms", summary(r.e2e_ms)},
-          {"queue_wait_ms", summary(r.queue_wait_ms)},
-          {"ttft_parts_ms", r.ttft_parts ? ttft_parts(*r.ttft_parts) : Json(nullptr)},
-          {"output_tok_s", num(r.output_tok_s)},
-          {"total_tok_s", num(r.total_tok_s)},
-          {"output_tok_s_per_gpu", num(r.output_tok_s_per_gpu)},
-          {"slo_attainment", num(r.slo_attainment)},
-          {"goodput_rps", num(r.goodput_rps)},
-          {"gpu_hours", num(r.gpu_hours)},
-          {"usd", num(r.usd)},
-          {"stages", list_of(r.stages, stage_metrics)},
-          {"bubble_share", num(r.bubble_share)},
-          {"steps", r.steps},
-          {"wall_s", num(r.wall_s)},
-          {"requests_per_wall_s", num(r.requests_per_wall_s())},
-          {"steps_per_wall_s", num(r.steps_per_wall_s())},
-          {"digest", r.digest},
-          {"classes", list_of(r.classes, group)},
-          {"tenants", list_of(r.tenants, group)},
-          {"pools", list_of(r.pools, group)},
-          {"events", list_of(r.events, event)}};
+  Json json = {{"load", r.load},
+               {"requests", r.requests},
+               {"completed", r.completed},
+               {"rejected", r.rejected},
+               {"preempted", r.preempted},
+               {"timed_out", r.timed_out},
+               {"retries", r.retries},
+               {"wasted_output_tokens", r.wasted_output_tokens},
+               {"kv_transfers", r.kv_transfers ? kv_transfers(*r.kv_transfers) : Json(nullptr)},
+               {"prefix_cache", r.prefix_cache ? prefix_cache(*r.prefix_cache) : Json(nullptr)},
+               {"duration_s", num(r.duration_s)},
+               {"ttft_ms", summary(r.ttft_ms)},
+               {"tpot_ms", summary(r.tpot_ms)},
+               {"e2e_ms", summary(r.e2e_ms)},
+               {"queue_wait_ms", summary(r.queue_wait_ms)},
+               {"ttft_parts_ms", r.ttft_parts ? ttft_parts(*r.ttft_parts) : Json(nullptr)},
+               {"output_tok_s", num(r.output_tok_s)},
+               {"total_tok_s", num(r.total_tok_s)},
+               {"output_tok_s_per_gpu", num(r.output_tok_s_per_gpu)},
+               {"slo_attainment", num(r.slo_attainment)},
+               {"goodput_rps", num(r.goodput_rps)},
+               {"gpu_hours", num(r.gpu_hours)},
+               {"usd", num(r.usd)},
+               {"stages", list_of(r.stages, stage_metrics)},
+               {"bubble_share", num(r.bubble_share)},
+               {"steps", r.steps},
+               {"wall_s", num(r.wall_s)},
+               {"requests_per_wall_s", num(r.requests_per_wall_s())},
+               {"steps_per_wall_s", num(r.steps_per_wall_s())},
+               {"digest", r.digest},
+               {"classes", list_of(r.classes, group)},
+               {"tenants", list_of(r.tenants, group)},
+               {"pools", list_of(r.pools, group)},
+               {"events", list_of(r.events, event)}};
+  if (r.uncertainty) json["uncertainty"] = uncertainty_document(*r.uncertainty);
+  return json;
 }
 
 Json traffic_json(const Traffic& t) {
@@ -243,6 +245,10 @@ Json evidence(const Size& s) {
 }
 
 }  // namespace
+
+Json run_document(const RunMetrics& run) {
+  return run_json(run);
+}
 
 std::string to_json(const RunMetrics& run) {
   return document(run_json(run));

@@ -35,6 +35,7 @@ class Page {
 void add_traffic(const Traffic& traffic, Page& page);
 void add_latencies(const RunMetrics& run, Page& page);
 void add_stages(const Candidate& candidate, Page& page);
+void add_uncertainty(const Uncertainty& uncertainty, Page& page);  // uncertainty.cc
 // Layouts that fit, at most `limit`, the chosen one (may be null) marked.
 void add_fitting(const std::vector<Candidate>& candidates, const Candidate* chosen, std::size_t limit, Page& page);
 

@@ -174,6 +174,7 @@ std::string terminal(const RunMetrics& r, const TerminalStyle& style) {
                     milliseconds(r.ttft_parts->queue_ms), milliseconds(r.ttft_parts->schedule_to_first_token_ms)));
   page.space();
   add_latencies(r, page);
+  if (r.uncertainty) add_uncertainty(*r.uncertainty, page);
   add_groups("class", r.classes, page);
   add_groups("tenant", r.tenants, page);
   add_groups("pool", r.pools, page);

@@ -230,6 +230,34 @@
         },
       };
     },
+    // Variants of a fleet: any column against any other, one colour per value of a third.
+    sweep(run, canvas) {
+      const pick = (key) => Number(canvas.dataset[key] === undefined ? run[key] : canvas.dataset[key]);
+      const x = pick('x'), y = pick('y'), color = pick('color');
+      chooser(canvas, run, { x, y, color });
+      const value = (row, c) => row[c] === null ? NaN : Number(row[c]);
+      const numeric = (c) => run.rows.every((row) => Number.isFinite(value(row, c)));
+      const kinds = (c) => [...new Set(run.rows.map((row) => String(row[c])))];
+      const at = (c) => { const words = numeric(c) ? null : kinds(c); return (row) => words ? words.indexOf(String(row[c])) : value(row, c); };
+      const scale = (c) => axis(run.columns[c].label, { type: 'linear', grace: '5%', ticks: ticks((v) => numeric(c) ? three(v) : kinds(c)[v] || '') });
+      const palette = ['--c1', '--c2', '--c3', '--c4', '--c5'].map(css), values = run.columns[color].setting ? kinds(color) : ['all'];
+      const px = at(x), py = at(y);
+      const name = (row) => run.columns.map((c, i) => c.setting ? c.label + ' ' + row[i] : '').filter(Boolean).join(', ');
+      return {
+        type: 'scatter',
+        data: { datasets: values.slice(0, 20).map((v, i) => {
+          const rows = run.rows.map((row, r) => [row, run.pareto[r]]).filter(([row]) => v === 'all' || String(row[color]) === v);
+          const hue = palette[i % palette.length];
+          return { label: v === 'all' ? 'variants' : run.columns[color].label + ' ' + v, data: rows.map(([row]) => ({ x: px(row), y: py(row), row })),
+            borderColor: hue, backgroundColor: rows.map(([, front]) => front ? hue : 'transparent'), pointRadius: 5, pointHoverRadius: 7,
+            pointStyle: ['circle', 'rect', 'triangle', 'rectRot'][Math.floor(i / palette.length) % 4] };
+        }) },
+        options: Object.assign(base({ x: scale(x), y: scale(y) }, {
+          legend: { align: 'start', labels: { color: css('--ink'), usePointStyle: true, font: { size: 12 } } },
+          tooltip: tooltip((i) => name(i.raw.row), (i) => [x, y].map((c) => run.columns[c].label + ' ' + (numeric(c) ? three(value(i.raw.row, c)) : i.raw.row[c]))) }),
+          { interaction: { mode: 'nearest', intersect: true } }),
+      };
+    },
     cdf(run) {
       const names = [['queue_wait', 'queue wait', '--c2', [2, 3]], ['ttft', 'TTFT', '--c5', [7, 3]], ['tpot', 'TPOT', '--c4', [3, 2, 8, 2]], ['e2e', 'E2E', '--c1', []]];
       const shown = names.filter((n) => run.cdf[n[0]] && run.cdf[n[0]].length);
@@ -252,6 +280,23 @@
     batch: (run) => spread(run, run.heat.batch_mean, run.heat.batch_low, run.heat.batch_high, 'sequences', three),
     kv: (run) => spread(run, run.heat.kv_mean, run.heat.kv_low, run.heat.kv_high, 'KV used', percent),
   };
+  // The three fields above a sweep's plot; made once.
+  function chooser(canvas, run, chosen) {
+    const figure = canvas.closest('figure');
+    if (figure.querySelector('.chooser')) return;
+    const bar = document.createElement('div');
+    bar.className = 'chooser';
+    for (const [key, label] of [['y', 'up'], ['x', 'across'], ['color', 'colour']]) {
+      const field = document.createElement('label'), select = document.createElement('select');
+      run.columns.forEach((column, i) => {
+        if (key !== 'color' || column.setting) select.add(new Option(column.label, i, false, i === chosen[key]));
+      });
+      select.onchange = () => { canvas.dataset[key] = select.value; drawAll(); };
+      field.append(label + ' ', select);
+      bar.append(field);
+    }
+    canvas.parentElement.before(bar);
+  }
   const kReplicaLabels = 64;  // pixels left of both plots of a replica figure, so that their times line up
   // The mean over the replicas inside the band from the least to the most loaded one.
   function spread(run, mean, low, high, title, show) {
@@ -345,7 +390,7 @@
         const run = canvas.dataset.run ? data.runs[canvas.dataset.run] : null;
         if (canvas.dataset.heat) heatmap(canvas, run, canvas.dataset.heat);
         else {
-          const config = plots[canvas.dataset.chart](run);
+          const config = plots[canvas.dataset.chart](run, canvas);
           config.plugins = [marks].concat(config.plugins || []);
           drawn.push(new Chart(canvas, config));
         }

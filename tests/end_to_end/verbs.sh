@@ -1,7 +1,7 @@
 # Every verb has a help with an example; traces survive fit, synth and convert; the catalogue takes the user's own entries.
 . "$(dirname "$0")/lib.sh"
 
-for verb in size simulate plan predict trace catalog; do
+for verb in size simulate sweep plan predict trace catalog; do
   expect 0 "Example" "$verb" --help
   grep -q "muster $verb" "$work/stdout" || complain "the help of $verb has no worked example"
 done

@@ -37,6 +37,25 @@ struct TtftParts {
   std::optional<double> response_ms;
 };
 
+struct Estimate {  // of one figure of a run, named as in measures.h
+  std::string name;
+  double value = 0;                 // of the run, or the mean over the replications
+  std::optional<double> low, high;  // 95 % confidence interval; absent: too few samples to give one
+  std::string by;                   // "sections", "order statistics", "Student t"; empty without an interval
+};
+// How sure a run, or a few replications of it, make us of its figures.
+struct Uncertainty {
+  std::uint64_t first_seed = 1;
+  int replications = 1;                    // seeds first_seed, first_seed + 1, ...
+  std::optional<int> replications_in_slo;  // in which every class met its targets; absent: no class has targets
+  std::string method;                      // how the intervals were made and what they assume
+  std::string warm_up = "none";            // "none", "fixed", "MSER-5"
+  double warm_up_s = 0;                    // left out of latencies and attainment
+  std::vector<Estimate> estimates;
+  std::vector<std::string> digests;  // [replications]
+  std::vector<std::string> notes;
+};
+
 // KV caches that moved from prefill to decode replicas.
 struct KvTransferMetrics {
   std::uint64_t transfers = 0;
@@ -78,6 +97,7 @@ struct RunMetrics {
   std::string digest;
   std::vector<GroupMetrics> classes, tenants, pools;
   std::vector<Event> events;
+  std::optional<Uncertainty> uncertainty;
 };
 
 // What to plot of a run.
