@@ -40,7 +40,12 @@ Fleet::Fleet(const FleetSettings& settings)
 
 // For std::push_heap, whose front is the largest.
 bool Fleet::served_after(const Place& a, const Place& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.id > b.id;
+  return a.request.rank != b.request.rank ? a.request.rank > b.request.rank : a.request.id > b.request.id;
+}
+
+bool Fleet::is_void(const Place& place) const {
+  const std::uint32_t* ticket = waiting_.find(place.request.id);
+  return ticket == nullptr || *ticket != place.ticket;
 }
 
 void Fleet::advance(Instant now) {
@@ -114,9 +119,9 @@ void Fleet::on_arrival(Instant now, const RequestInfo& request, bool again, Acti
 void Fleet::wait(const RequestInfo& request) {
   MUSTER_CHECK(assignments_.find(request.id) == nullptr, "request {} arrived while a replica still holds it",
                request.id.value);
-  const bool is_new = waiting_.insert(request.id, {next_ticket_, request});
+  const bool is_new = waiting_.insert(request.id, next_ticket_);
   MUSTER_CHECK(is_new, "request {} arrived while it waits already", request.id.value);
-  queue_.push_back({request.rank, request.id, next_ticket_++});
+  queue_.push_back({request, next_ticket_++});
   std::push_heap(queue_.begin(), queue_.end(), served_after);
 }
 
@@ -222,11 +227,9 @@ void Fleet::drain(Actions& out) {
     std::pop_heap(queue_.begin(), queue_.end(), served_after);
     const Place place = queue_.back();
     queue_.pop_back();
-    const Waiting* found = waiting_.find(place.id);
-    if (found == nullptr || found->ticket != place.ticket) continue;
-    const RequestInfo request = found->request;
-    waiting_.erase(place.id);
-    dispatch(request, out);
+    if (is_void(place)) continue;
+    waiting_.erase(place.request.id);
+    dispatch(place.request, out);
   }
   if (waiting_.size() == 0) queue_.clear();  // only void places are left
 }
@@ -236,10 +239,7 @@ bool Fleet::on_cancelled(Instant now, RequestId request, Actions&) {
   if (!waiting_.erase(request)) return false;
   // Its place stays as a void one. Half of them void: each of the cancellations since pays for two of these steps.
   if (queue_.size() > 2 * waiting_.size() + 64) {
-    std::erase_if(queue_, [&](const Place& place) {
-      const Waiting* found = waiting_.find(place.id);
-      return found == nullptr || found->ticket != place.ticket;
-    });
+    std::erase_if(queue_, [&](const Place& place) { return is_void(place); });
     std::make_heap(queue_.begin(), queue_.end(), served_after);
   }
   return true;
@@ -286,12 +286,10 @@ void Fleet::check_queue() const {
                queue_.size());
   std::size_t valid = 0;
   for (const Place& place : queue_) {
-    const Waiting* found = waiting_.find(place.id);
-    if (found == nullptr || found->ticket != place.ticket) continue;
+    if (is_void(place)) continue;
     ++valid;
-    MUSTER_CHECK(found->request.rank == place.rank && assignments_.find(place.id) == nullptr,
-                 "request {} waits with rank {}, listed with {}, or runs as well", place.id.value, found->request.rank,
-                 place.rank);
+    MUSTER_CHECK(assignments_.find(place.request.id) == nullptr, "request {} both waits and runs",
+                 place.request.id.value);
   }
   MUSTER_CHECK(valid == waiting_.size(), "{} requests wait, {} have a place", waiting_.size(), valid);
 }

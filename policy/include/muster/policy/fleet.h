@@ -107,15 +107,10 @@ class Fleet {
     Duration seen_work{0};
     bool is_stale = false;  // listed in stale_
   };
-  struct Waiting {
-    std::uint64_t ticket = 0;
-    RequestInfo request;
-  };
-  // A place in the queue. It is void when the request was cancelled: waiting_ then has no such id and ticket.
+  // A place in the queue. It is void once its request was cancelled: waiting_ has no such id with this ticket.
   struct Place {
-    std::int32_t rank;
-    RequestId id;
-    std::uint64_t ticket;  // tells an id that was cancelled from the same one handed in later
+    RequestInfo request;
+    std::uint32_t ticket;  // tells an id that was cancelled from the same one handed in again
   };
   static bool served_after(const Place& a, const Place& b);
   struct Assignment {
@@ -138,6 +133,7 @@ class Fleet {
   void list(ReplicaId replica);                     // its place in the groups
   std::int64_t load(const Replica& replica) const;  // what the routing compares, as seen
   void wait(const RequestInfo& request);
+  bool is_void(const Place& place) const;
   ReplicaId choose(const RequestInfo& request);
   std::size_t choose_in(Group& group);
   void dispatch(const RequestInfo& request, Actions& out);
@@ -152,9 +148,9 @@ class Fleet {
   std::vector<Replica> replicas_;  // [replica id]
   std::vector<Group> groups_;      // [0] everything; [1 + zone], only with ZoneAffinity::kPrefer
   IdMap<Assignment> assignments_;  // dispatched and not finished
-  IdMap<Waiting> waiting_;         // empty while any replica is open
+  IdMap<std::uint32_t> waiting_;   // the ticket; empty while any replica is open
   std::vector<Place> queue_;       // of those waiting and some void ones: a binary heap, first by (rank, id) in front
-  std::uint64_t next_ticket_ = 0;
+  std::uint32_t next_ticket_ = 0;
 };
 
 }  // namespace muster::policy
