@@ -1,6 +1,7 @@
 #include "muster/policy/fleet.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/core/check.h"
 
@@ -80,17 +81,30 @@ void Fleet::on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Action
   }
   Replica& r = replicas_[replica.value];
   MUSTER_CHECK(!r.ready, "replica {} is ready already", replica.value);
-  r = {.zone = zone, .ready = true, .is_stale = r.is_stale};
+  if (std::exchange(r.draining, false))
+    r.ready = true;  // it serves again, with what it holds
+  else
+    r = {.zone = zone, .ready = true, .is_stale = r.is_stale};
   refresh(replica);
   drain(out);
 }
 
-void Fleet::on_replica_lost(Instant now, ReplicaId replica, Actions&) {
+void Fleet::on_replica_draining(Instant now, ReplicaId replica) {
   advance(now);
   MUSTER_CHECK(replica.value < replicas_.size() && replicas_[replica.value].ready, "replica {} is not ready",
                replica.value);
+  replicas_[replica.value].ready = false;
+  replicas_[replica.value].draining = true;
+  refresh(replica);
+}
+
+void Fleet::on_replica_lost(Instant now, ReplicaId replica, Actions&) {
+  advance(now);
+  MUSTER_CHECK(
+      replica.value < replicas_.size() && (replicas_[replica.value].ready || replicas_[replica.value].draining),
+      "replica {} is not ready", replica.value);
   Replica& r = replicas_[replica.value];
-  r.ready = false;
+  r.ready = r.draining = false;
   refresh(replica);
   std::vector<RequestId> held;  // losses are rare, so a pass over all assignments will do
   assignments_.for_each_key([&](RequestId id, const Assignment& a) {
@@ -264,8 +278,8 @@ void Fleet::check() const {
     const Replica& r = replicas_[i];
     MUSTER_CHECK(r.assigned == assigned[i] && r.work == work[i], "replica {}: {} requests counted, {} held", i,
                  r.assigned, assigned[i]);
-    MUSTER_CHECK(r.assigned <= room() && (r.ready || r.assigned == 0), "replica {}: {} requests, room for {}, ready {}",
-                 i, r.assigned, room(), r.ready);
+    MUSTER_CHECK(r.assigned <= room() && (r.ready || r.draining || r.assigned == 0),
+                 "replica {}: {} requests, room for {}, ready {}", i, r.assigned, room(), r.ready);
     const bool is_open = r.ready && r.assigned < room();
     open += is_open ? 1 : 0;
     stale += r.is_stale ? 1 : 0;

@@ -25,6 +25,9 @@ class Script {
   Script& lost(std::uint32_t replica) {
     return call([&](Actions& out) { fleet_.on_replica_lost(now_, ReplicaId(replica), out); });
   }
+  Script& drain(std::uint32_t replica) {
+    return call([&](Actions&) { fleet_.on_replica_draining(now_, ReplicaId(replica)); });
+  }
   struct Asked {
     Duration work = 1s;
     std::int32_t rank = 0;
@@ -90,6 +93,17 @@ TEST(Fleet, LeastWorkCountsSecondsNotRequests) {
   s.arrive(1, {.work = 2s}).does("1>1").arrive(2, {.work = 2s}).does("2>1").arrive(3, {.work = 2s}).does("3>1");
   s.at(1s).finish(0, 0).does("").arrive(4, {.work = 1s}).does("4>0");
   s.at(2s).finish(1, 1).finish(2, 1).finish(3, 1).arrive(5).does("5>1");
+}
+
+TEST(Fleet, ADrainingReplicaFinishesWhatItHoldsAndIsSentNothing) {
+  Script s({.routing = Routing::kLeastWork, .ready_queue_max = 0, .running_max = 2});
+  s.at(0s).ready(0).ready(1);
+  s.arrive(0).does("0>0").arrive(1).does("1>1").drain(0);
+  s.arrive(2).does("2>1").arrive(3).does("").waiting(1);
+  s.at(1s).finish(0, 0).does("").waiting(1).finish(1, 1).does("3>1");
+  // Back before it is empty: it still holds what it held.
+  s.at(2s).arrive(4).does("").drain(1).ready(0).does("4>0").ready(1).does("").finish(2, 1).finish(3, 1);
+  s.arrive(5).does("5>1").drain(1).lost(1).arrive(6).does("6>0");
 }
 
 TEST(Fleet, LeastWorkPrefersTheLowerIndexAmongEquals) {

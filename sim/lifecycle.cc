@@ -12,8 +12,9 @@ namespace muster::sim {
 Lifecycle::Lifecycle(const Scenario& scenario)
     : scenario_(scenario), serving_wanted_(scenario.pools()), replicas_(scenario.replicas.size()) {
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    replicas_[i].state = scenario.replicas[i].standby ? State::kStandby : State::kServing;
-    serving_wanted_[scenario.replicas[i].pool] += scenario.replicas[i].standby ? 0 : 1;
+    const ReplicaPlace& place = scenario.replicas[i];
+    replicas_[i].state = place.off ? State::kOff : place.standby ? State::kStandby : State::kServing;
+    serving_wanted_[place.pool] += replicas_[i].state == State::kServing ? 1 : 0;
   }
   for (std::uint32_t i = 0; i < scenario.faults.size(); ++i) push(scenario.faults[i].at, Entry::Kind::kFaultBegins, i);
 }
@@ -83,10 +84,11 @@ void Lifecycle::begin_fault(Instant now, const Fault& fault, Changes& changes, s
   for (const std::uint32_t i : targets(fault)) {
     Replica& r = replicas_[i];
     ++r.faults;
-    if (r.state == State::kDown) continue;
+    if (r.state == State::kDown || r.state == State::kOff) continue;
     ++(r.state == State::kServing ? serving : others);
     const bool just_ready = std::find(changes.ready.begin(), changes.ready.end(), i) != changes.ready.end();
-    if (r.state == State::kServing && !just_ready) changes.lost.push_back(i);
+    const bool had_requests = r.state == State::kServing || r.state == State::kDraining;
+    if (had_requests && !just_ready) changes.lost.push_back(i);
     r.state = State::kDown;
     ++r.ready_number;
     up_changes_.push_back({now, pool(i), -gpus(i)});
@@ -106,7 +108,7 @@ void Lifecycle::end_fault(Instant now, const Fault& fault, std::vector<FleetEven
   std::uint32_t starting = 0;
   Duration longest(0);
   for (const std::uint32_t i : targets(fault)) {
-    if (--replicas_[i].faults > 0) continue;
+    if (--replicas_[i].faults > 0 || replicas_[i].state == State::kOff) continue;
     ++starting;
     up_changes_.push_back({now, pool(i), gpus(i)});
     const Duration cold_start = scenario_.kind_of(pool(i)).cold_start;
@@ -121,6 +123,7 @@ void Lifecycle::end_fault(Instant now, const Fault& fault, std::vector<FleetEven
 
 void Lifecycle::make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait) {
   replicas_[replica].state = state;
+  replicas_[replica].ready_at = now + wait;
   push(now + wait, Entry::Kind::kReady, replica, ++replicas_[replica].ready_number);
 }
 
@@ -158,9 +161,88 @@ void Lifecycle::promote_for_missing(Instant now, std::uint32_t pool, std::vector
   }
 }
 
+// Of the pool's replicas in this state one in the zone with most, or fewest, that serve or will; of equals the last, or
+// the first.
+std::optional<std::uint32_t> Lifecycle::pick(std::uint32_t of_pool, State state, bool of_fullest_zone) const {
+  std::vector<std::uint32_t> in_zone(scenario_.zones.size());
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+    const State s = replicas_[i].state;
+    const bool serves = s == State::kServing || s == State::kPromoting || s == State::kStarting;
+    if (pool(i) == of_pool && serves) ++in_zone[scenario_.replicas[i].zone];
+  }
+  std::optional<std::uint32_t> best;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+    if (pool(i) != of_pool || replicas_[i].state != state || replicas_[i].faults > 0) continue;
+    if (best) {
+      const std::uint32_t here = in_zone[scenario_.replicas[i].zone], there = in_zone[scenario_.replicas[*best].zone];
+      if (of_fullest_zone ? here < there : here >= there) continue;
+    }
+    best = i;
+  }
+  return best;
+}
+
+void Lifecycle::switch_off(Instant now, std::uint32_t replica) {
+  replicas_[replica].state = State::kOff;
+  ++replicas_[replica].ready_number;
+  up_changes_.push_back({now, pool(replica), -gpus(replica)});
+}
+
+void Lifecycle::scale(Instant now, std::uint32_t of_pool, std::uint32_t wanted, std::vector<std::uint32_t>& draining,
+                      std::vector<std::uint32_t>& resumed) {
+  serving_wanted_[of_pool] = wanted;
+  const auto coming = [&] {
+    return count(of_pool, State::kServing) + count(of_pool, State::kPromoting) + count(of_pool, State::kStarting);
+  };
+  while (coming() < wanted) {
+    if (const auto back = pick(of_pool, State::kDraining, false)) {
+      replicas_[*back].state = State::kServing;
+      resumed.push_back(*back);
+    } else if (const auto off = pick(of_pool, State::kOff, false)) {
+      up_changes_.push_back({now, of_pool, gpus(*off)});
+      make_ready_after(now, *off, State::kStarting, scenario_.kind_of(of_pool).cold_start);
+    } else {
+      break;
+    }
+  }
+  while (coming() > wanted) {
+    if (const auto starting = pick(of_pool, State::kStarting, true)) {
+      switch_off(now, *starting);
+    } else if (const auto serving = pick(of_pool, State::kServing, true)) {
+      replicas_[*serving].state = State::kDraining;
+      draining.push_back(*serving);
+    } else {
+      break;  // those being promoted replace lost ones: let them
+    }
+  }
+}
+
+void Lifecycle::drained(Instant now, std::uint32_t replica, std::vector<FleetEvent>& log) {
+  MUSTER_CHECK(replicas_[replica].state == State::kDraining, "replica {} does not drain", replica);
+  switch_off(now, replica);
+  log.push_back(
+      {.at = now, .kind = "off", .text = fmt::format("replica {} has drained and is switched off", name(replica))});
+}
+
+Lifecycle::Counts Lifecycle::counts(std::uint32_t of_pool) const {
+  Counts c{.serving = count(of_pool, State::kServing),
+           .pending = 0,
+           .standby = count(of_pool, State::kStandby),
+           .off = count(of_pool, State::kOff),
+           .ready_at = {}};
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+    const State s = replicas_[i].state;
+    if (pool(i) != of_pool || (s != State::kStarting && s != State::kPromoting)) continue;
+    c.ready_at.push_back(replicas_[i].ready_at);
+  }
+  c.pending = static_cast<std::uint32_t>(c.ready_at.size());
+  return c;
+}
+
 double Lifecycle::gpu_seconds(std::uint32_t of_pool, Instant begin, Instant end) const {
   std::int64_t up = 0;
-  for (std::uint32_t i = 0; i < replicas_.size(); ++i) up += pool(i) == of_pool ? gpus(i) : 0;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i)
+    up += pool(i) == of_pool && !scenario_.replicas[i].off ? gpus(i) : 0;
   std::int64_t gpu_ns = 0;
   Instant from = begin;
   for (const UpChange& change : up_changes_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,17 @@ namespace muster::sim {
 class Lifecycle {
  public:
   // Serving: requests are routed to it. Standby: loaded and idle. Promoting: a standby on its way to serving. Starting:
-  // back from a fault, its weights being loaded. Down: struck by at least one fault.
-  enum class State : std::uint8_t { kServing, kStandby, kPromoting, kStarting, kDown };
+  // back from a fault or switched on, its weights being loaded. Draining: finishes what it has, then goes off. Off: not
+  // running. Down: struck by at least one fault.
+  enum class State : std::uint8_t { kServing, kStandby, kPromoting, kStarting, kDraining, kOff, kDown };
 
   struct Changes {
     std::vector<std::uint32_t> lost;   // replicas that served and do not any more
     std::vector<std::uint32_t> ready;  // replicas that serve from now on
+  };
+  struct Counts {
+    std::uint32_t serving = 0, pending = 0, standby = 0, off = 0;  // pending: starting or being promoted
+    std::vector<Instant> ready_at;                                 // [pending]
   };
 
   // Keeps a reference to the scenario.
@@ -28,6 +34,15 @@ class Lifecycle {
   // Everything that happens at `now`. Requires next_event() == now.
   void advance(Instant now, Changes& changes, std::vector<FleetEvent>& log);
 
+  // From now on so many are to serve in the pool. More: draining ones go on, then those that are off start cold, in the
+  // zone with the fewest; fewer: those on their way are switched off, then the last of the zone with most drain. At
+  // least 0; as many as there are. Appends to `draining` who stops to be sent requests, to `resumed` who is sent again.
+  void scale(Instant now, std::uint32_t pool, std::uint32_t wanted, std::vector<std::uint32_t>& draining,
+             std::vector<std::uint32_t>& resumed);
+  // It has nothing left. Requires that it drains.
+  void drained(Instant now, std::uint32_t replica, std::vector<FleetEvent>& log);
+  Counts counts(std::uint32_t pool) const;
+
   State state(std::uint32_t replica) const { return replicas_[replica].state; }
   std::uint32_t serving() const;
   // GPU-seconds in [begin, end] of the pool's replicas that were not down.
@@ -36,8 +51,9 @@ class Lifecycle {
  private:
   struct Replica {
     State state = State::kServing;
-    std::uint32_t faults = 0;        // that hold it down now
-    std::uint32_t ready_number = 0;  // of the latest start or promotion; an older one in the timeline is void
+    std::uint32_t faults = 0;           // that hold it down now
+    Instant ready_at = Instant::max();  // while starting or promoting
+    std::uint32_t ready_number = 0;     // of the latest start or promotion; an older one in the timeline is void
   };
   struct Entry {
     enum class Kind : std::uint8_t { kFaultEnds, kFaultBegins, kReady };
@@ -65,10 +81,12 @@ class Lifecycle {
   void end_fault(Instant now, const Fault& fault, std::vector<FleetEvent>& log);
   void become_ready(Instant now, std::uint32_t replica, Changes& changes, std::vector<FleetEvent>& log);
   void promote_for_missing(Instant now, std::uint32_t pool, std::vector<FleetEvent>& log);
+  std::optional<std::uint32_t> pick(std::uint32_t pool, State state, bool of_fullest_zone) const;
+  void switch_off(Instant now, std::uint32_t replica);
   void make_ready_after(Instant now, std::uint32_t replica, State state, Duration wait);
 
   const Scenario& scenario_;
-  std::vector<std::uint32_t> serving_wanted_;  // [pools] as many as served at the beginning
+  std::vector<std::uint32_t> serving_wanted_;  // [pools] as many as served at the beginning, or as scale() said
   std::vector<Replica> replicas_;
   std::vector<Entry> timeline_;  // a binary heap, earliest in front
   std::uint64_t entries_made_ = 0;

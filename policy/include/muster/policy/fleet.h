@@ -81,7 +81,12 @@ class Fleet {
 
   // Also for one that was lost and is back. Requires that it is not ready already.
   void on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Actions& out);
-  // The replica is gone. The driver hands in again (on_arrival with `again`) what it held. Requires that it is ready.
+  // It is sent nothing more and finishes what it holds; on_replica_ready() makes it serve again, on_replica_lost() ends
+  // it early. Requires that it is ready.
+  void on_replica_draining(Instant now, ReplicaId replica);
+  std::uint32_t assigned(ReplicaId replica) const { return replicas_[replica.value].assigned; }
+  // The replica is gone. The driver hands in again (on_arrival with `again`) what it held. Requires that it is
+  // ready or drains.
   void on_replica_lost(Instant now, ReplicaId replica, Actions& out);
   // `again`: the request was admitted before; it keeps its place (its id orders it) and is never refused.
   // Requires an id that neither waits here nor is held by a replica.
@@ -100,6 +105,7 @@ class Fleet {
   struct Replica {
     ZoneId zone;
     bool ready = false;
+    bool draining = false;       // not ready, but holds requests still
     std::uint32_t assigned = 0;  // requests dispatched and not finished
     Duration work{0};            // their estimated device time
     // As the choice sees them: the two above, or what they were at the last sample.

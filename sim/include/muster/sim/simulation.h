@@ -37,6 +37,7 @@ struct ReplicaPlace {
   std::uint32_t zone = 0;  // index into Scenario::zones
   bool standby = false;    // loaded and idle; promoted when a serving replica is lost
   std::uint32_t pool = 0;  // 0: Scenario::kind and policy; i: Scenario::more_pools[i - 1]
+  bool off = false;        // not running, and not paid for, until an autoscaler starts it; not a standby
 };
 
 // Replicas of one kind, with a queue and a router of their own.
@@ -172,8 +173,8 @@ struct Outcome {
   std::vector<double> stage_busy_seconds;  // [stages]
   double gpu_seconds = 0;  // over `duration`, of every replica that is not down: standby and starting ones too
   std::vector<double> pool_gpu_seconds;  // [pools] the parts of it
-  ClassOutcome all;        // every class together
-  std::vector<ClassOutcome> classes;  // [classes]
+  ClassOutcome all;                      // every class together
+  std::vector<ClassOutcome> classes;     // [classes]
   std::vector<Sample> samples;
   std::vector<FleetEvent> log;
   std::vector<RequestRecord> requests_log;
