@@ -36,8 +36,8 @@ struct SchedulerLimits {
   bool prefix_caching = false;
   std::int64_t content_block_tokens = 0;  // a multiple of kv_block_tokens (Mooncake: 512); 0: nothing is shared
   // vllm: `watermark`, the share of the KV blocks that stays free when a waiting sequence starts beside running ones, and
-  // `scheduler_reserve_full_isl`, whether a prompt that starts in pieces must find blocks for all of it. vLLM has both
-  // since 2026, and the second is on there.
+  // `scheduler_reserve_full_isl`, whether a prompt that starts in pieces must find blocks for all of it. Its newer
+  // versions have both, and the second is on there by default; older ones behave as the defaults here.
   double admission_watermark = 0;  // 0 <= it < 1
   bool whole_prompt_must_fit = false;
 };
