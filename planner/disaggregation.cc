@@ -54,7 +54,7 @@ std::optional<Disaggregated> disaggregate(const Question& question, const Candid
   const double context = question.input_tokens + question.output_tokens / 2;  // halfway through the answer
   const double whole = question.input_tokens + question.output_tokens;
   const auto in_kv = static_cast<std::int64_t>(static_cast<double>(candidate.memory->kv_tokens.value) / whole);
-  const std::int64_t batch_max = std::min(in_kv, cost::max_num_seqs(d));
+  const std::int64_t batch_max = std::min<std::int64_t>(in_kv, cost::max_num_seqs(d));
   const std::int64_t batch = largest_batch(step, context, batch_max, candidate.speed->tpot_ms);
   if (batch < 1) return std::nullopt;
 

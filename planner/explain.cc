@@ -202,7 +202,7 @@ class Explainer {
     const std::optional<Disaggregated> split = disaggregate(question_, chosen_);
     if (!split) {
       option.verdict = "not computed";
-      option.why += "With pipeline stages the closed form says nothing; simulate it";
+      option.why += fmt::format("With {} pipeline stages the closed form says nothing; simulate it", chosen_.layout.pp);
       return option;
     }
     option.verdict = split->gain() > kMargin ? "helps" : split->gain() < -kMargin ? "worse" : "no gain";

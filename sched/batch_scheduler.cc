@@ -180,8 +180,7 @@ std::int64_t BatchScheduler::admit_waiting(std::int64_t budget, StepPlan& plan) 
 bool BatchScheduler::admit_first(std::int64_t tokens, const Hit& hit, StepPlan& plan) {
   const std::uint32_t slot = waiting_.front();
   Sequence& s = table_[slot];
-  const std::int64_t kept_free = plan.pieces.empty() ? 0 : watermark_blocks_;
-  if (blocks_at_admission(s, tokens, hit) + kept_free > pool_.free()) return false;
+  if (blocks_at_admission(s, tokens, hit) > pool_.free()) return false;
   const auto kv_tokens = static_cast<std::int32_t>(kv_tokens_at_admission(s, hit.tokens + tokens));
   const bool kv_came_along = s.kv_ready > 0;
   if (knows_content_)
@@ -264,7 +263,7 @@ bool BatchScheduler::first_waiting_fits(std::int64_t budget, std::int64_t free_b
 std::int64_t BatchScheduler::steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const {
   if (waiting_.empty() || is_full()) return further_steps_max;
   const std::int64_t budget_next = limits_.max_num_batched_tokens - static_cast<std::int64_t>(plan.pieces.size());
-  if (first_waiting_fits(budget_next, pool_.free() - blocks_taken_after(plan, 1) - watermark_blocks_)) return 0;
+  if (first_waiting_fits(budget_next, pool_.free() - blocks_taken_after(plan, 1))) return 0;
   // With more stages a step of its own, beside this one, is open to it too.
   if (limits_.steps_in_flight_max > 1 && first_waiting_fits(limits_.max_num_batched_tokens, pool_.free())) return 0;
   return further_steps_with_same_hit(plan, further_steps_max);

@@ -26,6 +26,8 @@ class BatchScheduler : public Scheduler {
                    std::vector<RequestId>& finished) final;
   std::int64_t steps_alike(const StepPlan& plan) const final;
   void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) final;
+  std::int64_t rounds_alike(std::span<const StepPlan* const> plans) const final;
+  void advance_rounds(Instant now, std::span<StepPlan* const> plans, std::int64_t rounds) final;
   SchedulerState state() const final;
   void check() const final;
 
@@ -44,6 +46,10 @@ class BatchScheduler : public Scheduler {
   // (at least 1), admit nobody, if each decodes the same sequences? 0 also when a step beside it would admit somebody.
   // Never too many; too few only costs time. The default is for classes that admit last in a step, by admit_waiting().
   virtual std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const;
+  // `plans` are the steps out and decode all that runs; `all` has the pieces of all. How many rounds, at most
+  // `rounds_max` (at least 1), admit nobody? Never too many.
+  virtual std::int64_t rounds_without_admission(std::span<const StepPlan* const> plans, const StepPlan& all,
+                                                std::int64_t rounds_max) const;
   // `plan` and steps - 1 like it are back.
   virtual void steps_done(const StepPlan& /*plan*/, std::int64_t /*steps*/) {}
 
@@ -85,9 +91,11 @@ class BatchScheduler : public Scheduler {
   // Starts the first waiting sequence with its `hit`, and with this piece (0: none yet). False: too few KV blocks,
   // nothing is changed. Requires that somebody waits who is in no step.
   bool admit_first(std::int64_t tokens, const Hit& hit, StepPlan& plan);
-  // Blocks that a waiting sequence takes from the free ones when it starts so.
+  // Blocks that must be free for a waiting sequence to start so.
   std::int64_t blocks_at_admission(const Sequence& s, std::int64_t tokens, const Hit& hit) const {
-    return pool_.blocks_for(kv_tokens_at_admission(s, hit.tokens + tokens)) - hit.blocks_held;
+    const std::int64_t kv_tokens = kv_tokens_at_admission(s, hit.tokens + tokens);
+    const std::int64_t must_fit = whole_prompt_must_fit_ ? std::max<std::int64_t>(kv_tokens, s.known) : kv_tokens;
+    return pool_.blocks_for(must_fit) - hit.blocks_held + (running_.empty() ? 0 : watermark_blocks_);
   }
 
   // ---- Prefix caching (prefix_sharing.cc).
@@ -146,7 +154,8 @@ class BatchScheduler : public Scheduler {
   // A prompt's next piece may be scheduled while those before it are out: steps pass the stages in order, so each stage
   // has their KV by then.
   bool prompts_are_pipelined_ = false;
-  std::int64_t watermark_blocks_ = 0;  // stay free when a sequence starts beside others
+  std::int64_t watermark_blocks_ = 0;   // stay free when a sequence starts beside running ones
+  bool whole_prompt_must_fit_ = false;  // even if only a piece of it takes blocks
   RunningOrder running_order_ = RunningOrder::kAdmission;
   AfterPreemption after_preemption_ = AfterPreemption::kInFront;
   KvBlockPool pool_;

@@ -39,6 +39,7 @@ SchedulerLimits random_limits(Rng& rng, bool long_answers) {
   limits.prefill_tokens_while_decoding = rng.below(2) ? 0 : between(rng, 1, 30);
   limits.steps_in_flight_max = rng.below(2) ? 1 : between(rng, 2, 4);
   if (rng.below(4) == 0) limits.admission_watermark = 0.1 * static_cast<double>(between(rng, 1, 5));
+  limits.whole_prompt_must_fit = rng.below(4) == 0;
   limits.content_block_tokens = limits.kv_block_tokens * between(rng, 1, limits.kv_block_tokens == 16 ? 2 : 5);
   return limits;
 }
@@ -83,6 +84,7 @@ struct Seen {
   std::int64_t jumps = 0, steps = 0, while_waiting = 0;
   std::int64_t preemptions = 0, finished = 0, refused = 0, longest_tested = 0;
   std::int64_t queried = 0, hit = 0;
+  std::int64_t rounds = 0;
 };
 
 // Two of a kind, fed the same; one jumps where it can, the other never does.
@@ -155,7 +157,7 @@ class Twins {
       stepper_->finish_step({}, plans.stepper, {}, b);
       ASSERT_TRUE(stepper_->schedule({}, plans.stepper));
       ASSERT_TRUE(b.empty());
-      stepper_->check();
+      check(*stepper_);
     }
     stepper_->finish_step({}, plans.stepper, {}, b);
     ASSERT_EQ(to_text(a), to_text(b));
@@ -171,6 +173,39 @@ class Twins {
     seen.longest_tested += !may_repeat_;
   }
 
+  // If all that is out is alike for some rounds: the jumper takes them, the stepper goes step by step.
+  void advance(Seen& seen) {
+    std::vector<StepPlan*> plans;
+    for (Plans& p : out_) plans.push_back(&p.jumper);
+    const std::vector<const StepPlan*> seen_plans(plans.begin(), plans.end());
+    const std::int64_t alike = jumper_->rounds_alike(seen_plans);
+    if (alike == 0) return;
+    const std::int64_t rounds = rng_.below(3) ? alike : between(rng_, 1, alike);
+    seen.while_waiting += jumper_->state().waiting > 0;
+    jumper_->advance_rounds({}, plans, rounds);
+    for (std::size_t step = 0; step < static_cast<std::size_t>(rounds) * out_.size(); ++step) {
+      std::vector<RequestId> finished;
+      StepPlan beside;
+      StepPlan& oldest = out_[step % out_.size()].stepper;
+      ASSERT_FALSE(stepper_->schedule({}, beside)) << to_text(beside);
+      ASSERT_TRUE(beside.preempted.empty());
+      stepper_->finish_step({}, oldest, {}, finished);
+      ASSERT_TRUE(finished.empty());
+      ASSERT_TRUE(stepper_->schedule({}, oldest));
+      ASSERT_EQ(oldest.prefill_tokens, 0) << to_text(oldest);
+      check(*stepper_);
+    }
+    for (const Plans& p : out_) {
+      expect_same_plan(p.jumper, p.stepper);
+      EXPECT_EQ(p.jumper.step, p.stepper.step);
+      EXPECT_TRUE(p.stepper.preempted.empty());
+    }
+    expect_same_state();
+    seen.rounds += rounds;
+    seen.jumps += out_.size() > 1;
+    may_repeat_ = true;
+  }
+
   SchedulerState state() const { return jumper_->state(); }
 
  private:
@@ -178,9 +213,14 @@ class Twins {
     StepPlan jumper, stepper;
   };
 
-  void expect_same_state() const {
-    jumper_->check();
-    stepper_->check();
+  // Long answers mean many steps in large pools: then not at each of them.
+  void check(const Scheduler& scheduler) {
+    if (!long_answers_ || ++checks_ % 32 == 0) scheduler.check();
+  }
+
+  void expect_same_state() {
+    check(*jumper_);
+    check(*stepper_);
     const SchedulerState x = jumper_->state(), y = stepper_->state();
     EXPECT_EQ(x.running, y.running);
     EXPECT_EQ(x.waiting, y.waiting);
@@ -216,6 +256,7 @@ class Twins {
   std::deque<Plans> out_;
   std::deque<std::vector<std::uint64_t>> contents_;  // stay where they are
   std::uint32_t next_id_ = 0;
+  std::uint64_t checks_ = 0;
   StepPlan last_;
   bool may_repeat_ = true;  // the next step may have the same pieces as the last
 };
@@ -280,6 +321,32 @@ TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
   EXPECT_GT(seen.steps, 3 * seen.jumps);
   EXPECT_GT(seen.while_waiting, 200);
   EXPECT_GT(10 * seen.hit, seen.queried);
+}
+
+void run_rounds(SchedulerKind kind, std::uint64_t seed, Seen& seen) {
+  Rng rng = Rng::stream(seed, 0, "scheduler rounds");
+  SchedulerLimits limits = random_limits(rng, false);
+  limits.steps_in_flight_max = between(rng, 1, 4);
+  limits.prefix_caching = rng.below(2) == 0;
+  SCOPED_TRACE(fmt::format("{}, seed {}: {}", name(kind), seed, to_text(limits)));
+  Twins twins(kind, limits, false, rng);
+  for (int round = 0; round < 80 && !::testing::Test::HasFailure(); ++round) {
+    if (rng.below(6) == 0) twins.add(seen);
+    if (rng.below(25) == 0) twins.abort();
+    while (twins.schedule() && rng.below(5) != 0) {
+    }
+    if (twins.any_out()) twins.advance(seen);
+    if (twins.any_out()) twins.finish_oldest(seen);
+  }
+}
+
+TEST_P(EveryKind, AdvancesMicroBatchesByRoundsAsItSteps) {
+  Seen seen;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 2 * kScenarios && !HasFailure(); ++seed)
+    run_rounds(GetParam(), seed, seen);
+  EXPECT_GT(seen.jumps, 1200);
+  EXPECT_GT(seen.rounds, 3 * seen.jumps);
+  if (GetParam() != SchedulerKind::kSglang && GetParam() != SchedulerKind::kMuster) EXPECT_GT(seen.while_waiting, 50);
 }
 
 TEST_P(EveryKind, IsFoundByItsName) {

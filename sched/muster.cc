@@ -45,6 +45,11 @@ class MusterScheduler final : public BatchScheduler {
   std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t) const override { return s.known; }
   std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const override;
 
+  std::int64_t rounds_without_admission(std::span<const StepPlan* const>, const StepPlan&,
+                                        std::int64_t rounds_max) const override {
+    return waiting_.empty() ? rounds_max : 0;
+  }
+
   static bool is_pending_prompt(const Sequence& s) { return !s.in_flight() && s.prefill_left() > 0; }
   std::int64_t start_first(std::int64_t prefill, StepPlan& plan);
   bool is_less_urgent(std::uint32_t slot, const Sequence& than) const {

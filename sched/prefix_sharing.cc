@@ -107,15 +107,15 @@ void BatchScheduler::make_steps_findable(const StepPlan& plan, std::int64_t step
   std::vector<std::pair<std::int64_t, std::uint32_t>> completed;  // in how many steps from the end, by which slot
   for (const Piece& piece : plan.pieces) {
     const Prefix& prefix = prefixes_[piece.slot];
-    const std::int64_t computed = table_[piece.slot].computed;  // with the jump
+    const std::int64_t scheduled = table_[piece.slot].scheduled;  // with the jump
     for (std::size_t unit = prefix.units.size(); unit < prefix.content.size(); ++unit) {
       const std::int64_t end = static_cast<std::int64_t>(unit + 1) * unit_tokens;
-      if (end > computed) break;
-      completed.emplace_back(computed - end, piece.slot);
+      if (end > scheduled) break;
+      completed.emplace_back(scheduled - end, piece.slot);
     }
   }
   std::stable_sort(completed.begin(), completed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [before_end, slot] : completed) make_findable(slot, table_[slot].computed - before_end);
+  for (const auto& [before_end, slot] : completed) make_findable(slot, table_[slot].scheduled - before_end);
   MUSTER_CHECK(completed.empty() || completed.front().first < steps - 1, "a unit of the first step was forgotten");
 }
 
@@ -151,7 +151,8 @@ std::int64_t BatchScheduler::further_steps_with_same_hit(const StepPlan& plan, s
   }
   std::int64_t steps = further_steps_max;
   const std::int64_t budget_next = limits_.max_num_batched_tokens - static_cast<std::int64_t>(plan.pieces.size());
-  if (has_equal || table_[first].known > std::min(budget_next, piece_tokens_max_)) {
+  const bool may_start_in_pieces = table_[first].known > std::min(budget_next, piece_tokens_max_);
+  if (has_equal || (may_start_in_pieces && !whole_prompt_must_fit_)) {
     const std::int64_t blocks = pool_.prefixes().blocks_before(found);
     if (blocks != PrefixCache::kNoneFree) steps = further_steps_with_blocks(plan, blocks, steps);
   }

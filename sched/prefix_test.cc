@@ -201,6 +201,26 @@ TEST(VllmWatermark, StaysFreeWhenOneStartsBesideOthers) {
       .schedules("2:50p* 3:10p*");
 }
 
+TEST(VllmWatermark, IsForThoseWhoStartBesideOthersOnly) {
+  SchedulerLimits half = with_blocks(10);
+  half.admission_watermark = 0.5;
+  Script(half).arrive(1, {.prompt = 150, .max_tokens = 9}).schedules("1:150p*");
+}
+
+TEST(VllmWholePrompt, MustFitEvenIfItStartsInPieces) {
+  SchedulerLimits whole = with_blocks(10);
+  whole.max_num_batched_tokens = 64;
+  const auto script = [](const SchedulerLimits& l) {
+    Script s(l);
+    s.arrive(1, {.prompt = 33, .max_tokens = 40}).schedules("1:33p*").done();
+    s.arrive(2, {.prompt = 120, .max_tokens = 9});  // eight blocks of seven
+    return s;
+  };
+  script(whole).schedules("1:1d 2:63p");
+  whole.whole_prompt_must_fit = true;
+  script(whole).schedules("1:1d").holds(3);
+}
+
 TEST(SglangPrefix, APromptIsFoundWhenItsStepIsBack) {
   Script(limits(), SchedulerKind::kSglang)
       .arrive(1, {.prompt = 70, .max_tokens = 9, .content = {7, 8}})

@@ -39,6 +39,7 @@ SchedulerLimits random_limits(Rng& rng) {
   limits.long_prefill_token_threshold = rng.below(3) ? 0 : between(rng, 1, 20);
   limits.steps_in_flight_max = rng.below(2) ? 1 : between(rng, 2, 4);
   if (rng.below(3) == 0) limits.admission_watermark = 0.1 * static_cast<double>(between(rng, 1, 5));
+  limits.whole_prompt_must_fit = rng.below(3) == 0;
   return limits;
 }
 
@@ -70,10 +71,10 @@ void cache_prefixes(SchedulerLimits& limits, Rng& rng) {
 }
 
 std::string to_text(const SchedulerLimits& l) {
-  return fmt::format("tokens {} seqs {} blocks {}x{} threshold {} stages {} content {} watermark {}",
+  return fmt::format("tokens {} seqs {} blocks {}x{} threshold {} stages {} content {} watermark {} whole {}",
                      l.max_num_batched_tokens, l.max_num_seqs, l.kv_blocks, l.kv_block_tokens,
                      l.long_prefill_token_threshold, l.steps_in_flight_max, l.content_block_tokens,
-                     l.admission_watermark);
+                     l.admission_watermark, l.whole_prompt_must_fit);
 }
 
 NewSequence random_sequence(Rng& rng, std::uint32_t id, bool with_priorities) {

@@ -73,6 +73,10 @@ class SglangScheduler final : public BatchScheduler {
   std::int64_t fill(StepPlan& plan) override;
   std::int64_t kv_tokens_at_admission(const Sequence& s, std::int64_t) const override { return s.known; }
   std::int64_t steps_without_admission(const StepPlan& plan, std::int64_t further_steps_max) const override;
+  std::int64_t rounds_without_admission(std::span<const StepPlan* const>, const StepPlan&,
+                                        std::int64_t rounds_max) const override {
+    return waiting_.empty() || is_full() ? rounds_max : 0;
+  }
   void steps_done(const StepPlan& plan, std::int64_t steps) override {
     // The step that retracted has set the ratio; it is the first of a jump.
     if (plan.prefill_tokens == 0) ratio_ = decayed(steps - (plan.preempted.empty() ? 0 : 1));

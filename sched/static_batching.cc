@@ -37,6 +37,10 @@ class StaticScheduler final : public BatchScheduler {
   std::int64_t steps_without_admission(const StepPlan&, std::int64_t further_steps_max) const override {
     return further_steps_max;
   }
+  std::int64_t rounds_without_admission(std::span<const StepPlan* const>, const StepPlan&,
+                                        std::int64_t rounds_max) const override {
+    return rounds_max;
+  }
 };
 
 }  // namespace

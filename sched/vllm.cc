@@ -15,7 +15,8 @@
 //     has read; the token that its step samples still counts. Tokens count as computed when they are scheduled, so the
 //     next chunk of a prompt follows while those before it are in the pipeline (vllm#13637); a decode waits for its
 //     token.
-//  6. A waiting sequence starts only if `watermark` of the blocks stay free, unless the step is empty until then.
+//  6. Beside running sequences, a waiting one starts only if `watermark` of the blocks stay free
+//     (KVCacheManager.allocate_slots), and, where scheduler_reserve_full_isl is on, if there are blocks for all of it.
 //  7. Prefix caching (docs: "Automatic Prefix Caching" of the V1 design; v1/core/block_pool.py, kv_cache_manager.py):
 //     a full block is found by the chained hash of its tokens, from the very step that computes it, so also by others
 //     in that step. A hit takes a reference on each block; blocks count once, however many share them. At least one
@@ -45,6 +46,7 @@ class VllmScheduler final : public BatchScheduler {
   explicit VllmScheduler(const SchedulerLimits& limits) : BatchScheduler(limits) {
     prompts_are_pipelined_ = true;
     cache_prefixes({.findable = Findable::kWhenScheduled, .duplicates = Duplicates::kKept});
+    whole_prompt_must_fit_ = limits.whole_prompt_must_fit;
     watermark_blocks_ = static_cast<std::int64_t>(limits.admission_watermark * static_cast<double>(limits.kv_blocks));
   }
   std::string_view name() const override { return "vllm"; }

@@ -149,8 +149,7 @@ TEST(Queueing, LittlesLaw) {
   timer.per_prefill_token = 5us;
   timer.per_sequence = 50us;
   timer.ns_per_1000_kv_tokens = 5000;
-  for (const policy::Routing routing :
-       {policy::Routing::kRoundRobin, policy::Routing::kLeastWork, policy::Routing::kPowerOfTwo}) {
+  for (const policy::Routing routing : policy::kRoutings) {
     Rng rng = Rng::stream(5, 0, "little");
     workload::Trace trace;
     Duration at(0);

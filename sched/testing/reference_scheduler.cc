@@ -190,9 +190,15 @@ bool ReferenceScheduler::start(Request& request, std::int64_t budget, StepPlan& 
     ++request.cached;
   }
   request.scheduled = request.computed;
+  const std::vector<std::int64_t> free_with_hit = free_blocks_;
   const std::int64_t tokens = tokens_to_schedule(request, budget);
   const auto watermark = static_cast<std::size_t>(limits_.admission_watermark * static_cast<double>(limits_.kv_blocks));
-  if (!give_blocks(request, request.computed + tokens) || (!plan.pieces.empty() && free_blocks_.size() < watermark)) {
+  const std::int64_t must_fit = limits_.whole_prompt_must_fit ? request.known() : request.computed + tokens;
+  Request whole = request;
+  const bool fits = give_blocks(whole, must_fit) && (admitted_.empty() || free_blocks_.size() >= watermark);
+  free_blocks_ = free_with_hit;
+  cached_ = cached_before;
+  if (!fits || !give_blocks(request, request.computed + tokens)) {
     free_blocks_ = free_before;
     cached_ = cached_before;
     request = request_before;

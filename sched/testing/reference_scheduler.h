@@ -23,6 +23,9 @@ class ReferenceScheduler final : public Scheduler {
                    std::vector<RequestId>& finished) override;
   std::int64_t steps_alike(const StepPlan& plan) const override;
   void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps, std::vector<RequestId>& finished) override;
+  // It only steps: the kinds are compared with their own steps instead.
+  std::int64_t rounds_alike(std::span<const StepPlan* const>) const override { return 0; }
+  void advance_rounds(Instant, std::span<StepPlan* const>, std::int64_t) override {}
   SchedulerState state() const override;
   void check() const override;
 

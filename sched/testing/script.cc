@@ -83,7 +83,9 @@ Script& Script::schedules(std::string_view step, Where where) {
   return *this;
 }
 
-Script& Script::done(std::string_view finished, Where where) { return done_with_stop({}, finished, where); }
+Script& Script::done(std::string_view finished, Where where) {
+  return done_with_stop({}, finished, where);
+}
 
 Script& Script::done_with_stop(const std::vector<RequestId>& stopped, std::string_view finished, Where where) {
   const At at(where);

@@ -35,8 +35,11 @@ struct SchedulerLimits {
   // is shared beyond the last whole one is computed again. Without effect for static.
   bool prefix_caching = false;
   std::int64_t content_block_tokens = 0;  // a multiple of kv_block_tokens (Mooncake: 512); 0: nothing is shared
-  // Share of the KV blocks that stays free when a waiting sequence starts in a step that has others (vllm: watermark).
+  // vllm: `watermark`, the share of the KV blocks that stays free when a waiting sequence starts beside running ones, and
+  // `scheduler_reserve_full_isl`, whether a prompt that starts in pieces must find blocks for all of it. vLLM has both
+  // since 2026, and the second is on there.
   double admission_watermark = 0;  // 0 <= it < 1
+  bool whole_prompt_must_fit = false;
 };
 
 struct NewSequence {
@@ -116,6 +119,14 @@ class Scheduler {
   virtual std::int64_t steps_alike(const StepPlan& plan) const = 0;
   virtual void finish_steps(Instant now, const StepPlan& plan, std::int64_t steps,
                             std::vector<RequestId>& finished) = 0;
+
+  // The same with several steps out, each a micro-batch that decodes, all that runs in one of them. `plans`: all steps
+  // out, oldest first. A round is as many times finish_step() of the oldest, then schedule(), which makes the same step
+  // again. So many rounds are alike: nobody finishes, no block shortage, nobody waits who could start, in these or in a
+  // step beside them; 0: none. For drivers that schedule() after each finish_step(), before the next.
+  virtual std::int64_t rounds_alike(std::span<const StepPlan* const> plans) const = 0;
+  // So many rounds, at most rounds_alike(). The plans become the steps that are out then.
+  virtual void advance_rounds(Instant now, std::span<StepPlan* const> plans, std::int64_t rounds) = 0;
 
   virtual SchedulerState state() const = 0;
   // Panics if an invariant is broken: blocks used = sum over sequences, nobody both running and waiting, budget kept.
