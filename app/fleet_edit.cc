@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "exact_number.h"
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 
@@ -14,9 +15,14 @@ namespace {
 
 struct Value {
   enum class Kind { kNull, kScalar, kList, kMap } kind = Kind::kNull;
-  std::string text;                                   // of a scalar
-  std::vector<Value> items;                           // of a list
-  std::vector<std::pair<std::string, Value>> fields;  // of a map, in the file's order
+  std::string text;               // of a scalar
+  std::vector<Value> items;       // of a list; of a map, beside its keys
+  std::vector<std::string> keys;  // in the file's order
+
+  Value* field(std::string_view key) {  // of a map; null if there is none
+    const auto at = std::ranges::find(keys, key);
+    return at == keys.end() ? nullptr : &items[static_cast<std::size_t>(at - keys.begin())];
+  }
 };
 
 Result<Value> value_of(const files::Node& node) {
@@ -34,24 +40,11 @@ Result<Value> value_of(const files::Node& node) {
     value.kind = Value::Kind::kMap;
     for (const auto& [key, child] : node.entries()) {
       MUSTER_TRY(Value inner, value_of(child));
-      value.fields.emplace_back(key, std::move(inner));
+      value.keys.push_back(key);
+      value.items.push_back(std::move(inner));
     }
   }
   return value;
-}
-
-void append_quoted(const std::string& text, std::string& out) {
-  out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (byte < 0x20)
-      out += fmt::format("\\u{:04x}", byte);
-    else
-      out += c;
-  }
-  out += '"';
 }
 
 // The readers of documents take "4" for a number as they take 4, so every scalar may be quoted.
@@ -62,7 +55,8 @@ void append_json(const Value& value, std::string& out) {
       out += "null";
       return;
     case Value::Kind::kScalar:
-      return append_quoted(value.text, out);
+      out += json_text(value.text);
+      return;
     case Value::Kind::kList:
       out += '[';
       for (const Value& item : value.items) {
@@ -73,11 +67,10 @@ void append_json(const Value& value, std::string& out) {
       return;
     case Value::Kind::kMap:
       out += '{';
-      for (const auto& [key, child] : value.fields) {
+      for (std::size_t i = 0; i < value.keys.size(); ++i) {
         out += std::exchange(separator, ", ");
-        append_quoted(key, out);
-        out += ": ";
-        append_json(child, out);
+        out += json_text(value.keys[i]) + ": ";
+        append_json(value.items[i], out);
       }
       out += '}';
       return;
@@ -87,11 +80,10 @@ void append_json(const Value& value, std::string& out) {
 Result<Value*> item(Value& list, std::string_view step, std::string_view path) {
   std::vector<std::string> names;
   for (Value& candidate : list.items)
-    for (const auto& [key, child] : candidate.fields)
-      if (key == "name") {
-        if (child.text == step) return &candidate;
-        names.push_back(child.text);
-      }
+    if (const Value* name = candidate.field("name")) {
+      if (name->text == step) return &candidate;
+      names.push_back(name->text);
+    }
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
   if (error == std::errc() && end == step.data() + step.size() && index < list.items.size()) return &list.items[index];
@@ -113,8 +105,11 @@ Result<void> set(Value& document, const Setting& setting) {
     if (at->kind == Value::Kind::kScalar)
       return fail("--set {}: '{}' stands below the plain value \"{}\"", setting.path, step, at->text);
     at->kind = Value::Kind::kMap;
-    const auto field = std::ranges::find(at->fields, step, &std::pair<std::string, Value>::first);
-    at = field != at->fields.end() ? &field->second : &at->fields.emplace_back(std::string(step), Value{}).second;
+    if (at->field(step) == nullptr) {
+      at->keys.emplace_back(step);
+      at->items.emplace_back();
+    }
+    at = at->field(step);
   }
   *at = std::move(wanted);
   return {};

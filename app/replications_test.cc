@@ -22,7 +22,8 @@ std::string profile() {
 
 FleetUnderTest fleet(int replicas, std::string_view routing = "least-work") {
   const std::string text = fmt::format(
-      "fleet: f\npools: [{{name: p, model: llama-3.1-8b, engine: vllm@0.19, gpu: l4, replicas: {{initial: {}}}}}]\n"
+      "fleet: f\npools: [{{name: p, model: llama-3.1-8b, engine: vllm@0.19, gpu: h100-sxm, replicas: {{initial: "
+      "{}}}}}]\n"
       "classes: [{{name: c, rank: 0, slo: {{e2e_p95_ms: 60000}}}}]\nrouting: {{policy: {}}}\n",
       replicas, routing);
   const Catalogues catalogues = load_catalogues({}).value();
@@ -85,8 +86,8 @@ TEST(Comparison, OfAFleetWithItselfFindsNoDifference) {
 
 TEST(Comparison, ShowsThatMoreReplicasWaitLessAndCostMore) {
   const TrafficSource traffic = TrafficSource::open("", profile()).value();
-  const FleetUnderTest small = fleet(3), large = fleet(6);
-  const Compared c = compare(small, large, traffic, {.scale = 1, .replications = 3, .threads = 2}, "a", "b").value();
+  const FleetUnderTest small = fleet(1), large = fleet(2);
+  const Compared c = compare(small, large, traffic, {.scale = 2, .replications = 3, .threads = 2}, "a", "b").value();
   const auto verdict = [&](std::string_view name) {
     return std::ranges::find(c.comparison.rows, name, &report::ComparisonRow::name)->verdict;
   };

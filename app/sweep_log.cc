@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "exact_number.h"
 #include "muster/core/text.h"
 #include "muster/files/document.h"
 #include "muster/files/lines.h"
@@ -18,20 +19,6 @@ namespace muster::app {
 namespace {
 
 constexpr int kFormat = 1;
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (byte < 0x20)
-      out += fmt::format("\\u{:04x}", byte);
-    else
-      out += c;
-  }
-  return out + '"';
-}
 
 template <class T, class Write>
 std::string list(const std::vector<T>& values, Write write) {
@@ -107,29 +94,29 @@ Result<PointRecord> record_of(const files::Node& line, const SweepPlan& plan) {
 
 std::string head_line(const SweepPlan& plan, const Shard& shard) {
   const auto axis = [](const Axis& a) {
-    return fmt::format("{{\"path\": {}, \"values\": {}}}", quoted(a.path), list(a.values, quoted));
+    return fmt::format("{{\"path\": {}, \"values\": {}}}", json_text(a.path), list(a.values, json_text));
   };
   const auto plain = [](const auto& x) { return fmt::format("{}", x); };
   return fmt::format(
       "{{\"muster_sweep\": {}, \"inputs\": {}, \"fleet\": {}, \"traffic\": {}, \"points\": {}, \"shard\": \"{}/{}\", "
       "\"set\": {}, \"scales\": {}, \"seeds\": {}}}",
-      kFormat, quoted(plan.inputs), quoted(plan.fleet), quoted(plan.traffic), plan.size(), shard.i, shard.n,
+      kFormat, json_text(plan.inputs), json_text(plan.fleet), json_text(plan.traffic), plan.size(), shard.i, shard.n,
       list(plan.axes, axis), list(plan.scales, plain), list(plan.seeds, plain));
 }
 
 std::string point_line(const SweepPlan& plan, const PointRecord& record) {
   const SweepPoint point = plan.point(record.index);
   std::vector<std::string> set;
-  for (const Setting& s : plan.settings(point)) set.push_back(quoted(s.path) + ": " + quoted(s.value));
+  for (const Setting& s : plan.settings(point)) set.push_back(json_text(s.path) + ": " + json_text(s.value));
   std::string line = fmt::format("{{\"point\": {}, \"set\": {{{}}}, \"scale\": {}, \"seed\": {}", record.index,
                                  join(set, ", "), plan.scales[point.scale], plan.seeds[point.seed]);
-  if (!record.refused.empty()) return line + fmt::format(", \"refused\": {}}}", quoted(record.refused));
+  if (!record.refused.empty()) return line + fmt::format(", \"refused\": {}}}", json_text(record.refused));
   std::vector<std::string> values;
   for (std::size_t i = 0; i < record.values.size(); ++i)  // as many digits as read back the same double
     values.push_back(fmt::format("\"{}\": {}", report::measures()[i].name,
                                  record.values[i] ? fmt::format("{}", *record.values[i]) : "null"));
   if (record.targets_met) line += fmt::format(", \"targets_met\": {}", *record.targets_met);
-  return line + fmt::format(", \"digest\": {}, \"values\": {{{}}}}}", quoted(record.digest), join(values, ", "));
+  return line + fmt::format(", \"digest\": {}, \"values\": {{{}}}}}", json_text(record.digest), join(values, ", "));
 }
 
 Result<PointsFile> read_points(const std::string& path) {

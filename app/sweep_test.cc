@@ -86,7 +86,7 @@ TEST(FleetEdit, SaysWhatAPathLacks) {
   EXPECT_THAT(complaint("pools.chatt.gpu", "l4"), HasSubstr("did you mean chat?"));
   EXPECT_THAT(complaint("pools.1.gpu", "l4"), HasSubstr("no item '1'"));
   EXPECT_THAT(complaint("pools.0.gpu.x", "l4"), HasSubstr("below the plain value \"l4\""));
-  EXPECT_THAT(complaint("pools..gpu", "l4"), HasSubstr("no item ''"));
+  EXPECT_THAT(complaint("pools..gpu", "l4"), HasSubstr("a step of the path is empty"));
   EXPECT_THAT(complaint("pools.0.replicas.initial", "four"), HasSubstr("an integer is needed"));
 }
 

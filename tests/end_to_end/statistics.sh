@@ -5,16 +5,16 @@
 fleet() { cat >"$work/$1.yaml" <<Y
 fleet: $1
 pools:
-  - {name: chat, model: llama-3.1-8b, engine: vllm@0.19, gpu: l4, replicas: {initial: $2}, zones: [a, b]}
+  - {name: chat, model: llama-3.1-8b, engine: vllm@0.19, gpu: h100-sxm, replicas: {initial: $2}, zones: [a, b]}
 classes:
   - {name: interactive, rank: 0, slo: {e2e_p95_ms: $3}}
 Y
 }
-fleet small 3 60000
-fleet large 6 60000
-fleet strict 3 5
-traffic="--profile $root/examples/profiles/azure-conv.yaml"
-strip() { grep -v '"wall_s"'; }
+fleet small 1 60000
+fleet large 2 60000
+fleet strict 1 5
+traffic="--profile $root/examples/profiles/azure-conv.yaml --scale 2"
+strip() { grep -v 'wall_s"'; }
 
 # shellcheck disable=SC2086
 {
@@ -28,7 +28,7 @@ strip() { grep -v '"wall_s"'; }
   done
   expect 0 "95 % intervals of this run" simulate "$work/small.yaml" $traffic
   expect 0 "MSER-5" simulate "$work/small.yaml" $traffic --warm-up auto
-  expect 0 "the first 5 min 0 s do not count" simulate "$work/small.yaml" $traffic --warm-up-s 300
+  expect 0 "the first 5 min do not count" simulate "$work/small.yaml" $traffic --warm-up-s 300
   expect 2 "seconds (0 or more) or auto" simulate "$work/small.yaml" $traffic --warm-up soon
   expect 1 "0 of 2 replications" simulate "$work/strict.yaml" $traffic --replications 2
 
