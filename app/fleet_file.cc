@@ -43,11 +43,19 @@ Result<void> read_replicas(const files::Node& node, PoolSpec& pool) {
 Result<void> read_autoscale(const files::Node& node, PoolSpec& pool) {
   files::MapReader read(node);
   PoolSpec::Autoscale autoscale;
+  read.optional("rule", autoscale.rule);
+  read_positive(read, "queue_per_replica", autoscale.queue_per_replica);
   read_positive(read, "queue_wait_p95_ms", autoscale.queue_wait_p95_ms);
   read_positive(read, "tpot_degradation", autoscale.tpot_degradation);
   read_positive(read, "gpu_utilisation", autoscale.gpu_utilisation);
   read_positive(read, "headroom", autoscale.headroom);
   MUSTER_TRY_VOID(read.finish());
+  const std::vector<std::string> rules = scaling_rules();
+  if (!autoscale.rule.empty() && std::ranges::find(rules, autoscale.rule) == rules.end())
+    return node.error(fmt::format("unknown rule '{}'{}; known are {}", autoscale.rule,
+                                  did_you_mean(autoscale.rule, rules), join(rules, ", ")));
+  if (autoscale.headroom && *autoscale.headroom >= 1)
+    return node.error(fmt::format("headroom {} found; a share of the capacity below 1 is needed", *autoscale.headroom));
   pool.autoscale = autoscale;
   return {};
 }
@@ -341,11 +349,17 @@ Result<FleetFile> read_fleet(const std::string& path) {
   return parse_fleet(text, path);
 }
 
+std::vector<std::string> scaling_rules() {
+  return {"muster", "hpa-queue", "hpa-utilisation", "keda"};
+}
+
 std::vector<std::string> not_simulated(const FleetFile& fleet) {
   std::vector<std::string> notes;
   for (const PoolSpec& pool : fleet.pools)
-    if (pool.autoscale) {
-      notes.push_back("autoscale is read but not simulated: the number of replicas stays at `initial`");
+    if (pool.autoscale && pool.autoscale->rule.empty()) {
+      notes.push_back(
+          "autoscale without a `rule` is read but not simulated: the number of replicas stays at `initial` (add rule: "
+          "muster)");
       break;
     }
   if (std::ranges::any_of(fleet.tenants, [](const TenantSpec& t) { return t.quota.has_value(); }))

@@ -35,7 +35,9 @@ struct PoolSpec {
   std::optional<std::int64_t> kv_blocks;
   bool prefix_caching = true;  // of traces that carry block ids; the engines' default
   struct Autoscale {
+    std::string rule;  // "muster", "hpa-queue", "hpa-utilisation", "keda"; empty: not simulated
     std::optional<double> queue_wait_p95_ms, tpot_degradation, gpu_utilisation, headroom;
+    std::optional<double> queue_per_replica;  // hpa-queue, keda: requests waiting
   };
   std::optional<Autoscale> autoscale;
 };
@@ -100,6 +102,9 @@ struct FleetFile {
   std::optional<ClientsSpec> clients;
   std::optional<DisaggregationSpec> disaggregation;
 };
+
+// The scaling rules that simulate knows.
+std::vector<std::string> scaling_rules();
 
 // Fails with file, line, field, the value found and the value needed; unknown keys with "did you mean".
 Result<FleetFile> read_fleet(const std::string& path);

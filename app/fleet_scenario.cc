@@ -37,6 +37,54 @@ void add_pool(const PreparedPool& pool, sim::Scenario& s) {
   }
 }
 
+sim::Scaling scaling_of(const PoolSpec& spec, int gpus_per_replica) {
+  const PoolSpec::Autoscale& a = *spec.autoscale;
+  const policy::ScaleLimits limits{
+      .min_replicas = static_cast<std::uint32_t>(std::max(1, spec.replicas_min.value_or(1))),
+      .max_replicas = static_cast<std::uint32_t>(spec.replicas_max.value_or(spec.replicas_initial)),
+      .gpus_per_replica = static_cast<std::uint32_t>(gpus_per_replica)};
+  if (a.rule == "hpa-queue") {
+    policy::HpaSettings hpa{.metric = policy::HpaSettings::Metric::kQueueLength, .limits = limits};
+    hpa.target = a.queue_per_replica.value_or(hpa.target);
+    return hpa;
+  }
+  if (a.rule == "hpa-utilisation")
+    return policy::HpaSettings{.metric = policy::HpaSettings::Metric::kUtilisation,
+                               .target = a.gpu_utilisation.value_or(0.7),
+                               .limits = limits};
+  if (a.rule == "keda") {
+    policy::KedaSettings keda{.to_zero = spec.replicas_min == 0, .limits = limits};
+    keda.target = a.queue_per_replica.value_or(keda.target);
+    return keda;
+  }
+  policy::AutoscalerSettings muster{.limits = limits};
+  if (a.queue_wait_p95_ms) muster.queue_wait_target = from_seconds(*a.queue_wait_p95_ms / 1e3);
+  muster.tpot_ratio_max = a.tpot_degradation.value_or(muster.tpot_ratio_max);
+  muster.utilisation_max = a.gpu_utilisation.value_or(muster.utilisation_max);
+  if (a.headroom) {
+    muster.headroom = *a.headroom;
+    muster.headroom_min = *a.headroom * muster.headroom_min / policy::AutoscalerSettings().headroom;
+  }
+  muster.cold_start = from_seconds(spec.cold_s);
+  muster.warm_start = from_seconds(spec.warm_s);
+  muster.capacity_per_replica = 1;  // work is in estimated seconds of a replica; the truth is learned
+  if (spec.replicas_min == 0) muster.idle_to_zero = Duration(600s);
+  return muster;
+}
+
+// Replicas that are off until the pool's rule starts them, up to its maximum.
+void add_scaling(const PoolSpec& spec, std::uint32_t pool, sim::Scenario& s) {
+  if (!spec.autoscale || spec.autoscale->rule.empty()) return;
+  s.scaling.resize(s.pools());
+  s.scaling[pool] = scaling_of(spec, s.kind_of(pool).gpus);
+  const auto zones = static_cast<int>(spec.zones.size());
+  for (int i = spec.replicas_initial; i < spec.replicas_max.value_or(spec.replicas_initial); ++i) {
+    const auto zone = std::ranges::find(s.zones, spec.zones[static_cast<std::size_t>(i % zones)]);
+    s.replicas.push_back(
+        {.zone = static_cast<std::uint32_t>(zone - s.zones.begin()), .standby = false, .pool = pool, .off = true});
+  }
+}
+
 }  // namespace
 
 Result<PreparedFleet> prepare_fleet(const FleetFile& fleet, const std::string& only, const Catalogues& catalogues) {
@@ -65,6 +113,7 @@ Result<sim::Scenario> scenario(const PreparedFleet& fleet, const workload::Trace
   sim::Scenario s = scenario(first, first.spec.replicas_initial, first.spec.standby_per_zone);
   s.trace = &trace;
   for (std::size_t i = 1; i < fleet.pools.size(); ++i) add_pool(*fleet.pools[i], s);
+  for (std::uint32_t i = 0; i < fleet.pools.size(); ++i) add_scaling(fleet.pools[i]->spec, i, s);
   MUSTER_TRY_VOID(apply(fleet.file, trace, s));
   if (fleet.pools.size() == 1) return s;
   if (const auto& split = fleet.file.disaggregation) {

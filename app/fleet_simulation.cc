@@ -218,6 +218,7 @@ report::RunMetrics metrics(const sim::Scenario& s, const sim::Outcome& o, std::o
   const double seconds = to_seconds(o.duration);
   double gpus = 0;
   for (const sim::ReplicaPlace& place : s.replicas) gpus += s.kind_of(place.pool).gpus;
+  if (!s.scaling.empty() && seconds > 0) gpus = o.gpu_seconds / seconds;  // as many as there were on average
   const auto per_second = [&](double n) { return seconds > 0 ? n / seconds : 0; };
   const report::GroupMetrics all = group(pool_name, o.all, seconds);
   report::RunMetrics m{.load = harness(s.clients),

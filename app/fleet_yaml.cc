@@ -80,10 +80,12 @@ std::string pool_text(const PoolSpec& pool) {
   if (pool.kv_blocks) out += fmt::format("    kv_blocks: {}\n", *pool.kv_blocks);
   if (pool.autoscale) {
     FlowMap autoscale;
+    if (!pool.autoscale->rule.empty()) autoscale.add("rule", scalar(pool.autoscale->rule));
     autoscale.add("queue_wait_p95_ms", pool.autoscale->queue_wait_p95_ms);
     autoscale.add("tpot_degradation", pool.autoscale->tpot_degradation);
     autoscale.add("gpu_utilisation", pool.autoscale->gpu_utilisation);
     autoscale.add("headroom", pool.autoscale->headroom);
+    autoscale.add("queue_per_replica", pool.autoscale->queue_per_replica);
     out += fmt::format("    autoscale: {}\n", autoscale.text());
   }
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "muster/core/check.h"
@@ -30,6 +31,11 @@ class Ledger {
   Stage stage(RequestId id) const { return entries_[id.value].stage; }
   std::uint32_t replica(RequestId id) const { return entries_[id.value].replica; }
   std::uint32_t attempt(RequestId id) const { return entries_[id.value].attempt; }  // 0: the first
+  Instant first_token(RequestId id) const { return entries_[id.value].first_token; }
+  bool waits_for_its_start(RequestId id) const {
+    const Entry& e = entries_[id.value];
+    return e.first_scheduled == kNever && (e.stage == Stage::kInFleetQueue || e.stage == Stage::kOnReplica);
+  }
   bool has_first_token(RequestId id) const { return entries_[id.value].first_token != kNever; }
 
   void arrive(RequestId id, Instant now);
@@ -55,6 +61,7 @@ class Ledger {
     if (e.first_scheduled != kNever) return;
     e.first_scheduled = now;
     e.cached_tokens = static_cast<std::int32_t>(computed_before);
+    if (keep_starts_) starts_.push_back({id, e.replica, now});
     --not_started_;
   }
   void emit(RequestId id, std::int64_t tokens) { entries_[id.value].emitted += static_cast<std::int32_t>(tokens); }
@@ -64,6 +71,15 @@ class Ledger {
     if (e.first_token == kNever) e.first_token = now;  // a resumed request had its first token before
   }
   void complete(RequestId id, Instant now);
+
+  // First starts since the last call, when somebody wants to know.
+  struct Start {
+    RequestId id;
+    std::uint32_t replica = 0;
+    Instant at;
+  };
+  void keep_starts() { keep_starts_ = true; }
+  std::vector<Start> take_starts() { return std::exchange(starts_, {}); }
 
   // Those that the replica holds, in the order of their ids.
   std::vector<RequestId> held_by(std::uint32_t replica) const;
@@ -106,6 +122,8 @@ class Ledger {
   std::vector<Entry> entries_;         // [requests of the trace]
   std::vector<Instant> own_arrivals_;  // [requests]; empty: those of the trace
   std::vector<ClassOutcome> classes_;
+  bool keep_starts_ = false;
+  std::vector<Start> starts_;
   std::uint64_t arrived_ = 0, completed_ = 0, rejected_ = 0, timed_out_ = 0, preemptions_ = 0;
   std::uint64_t away_ = 0, retries_ = 0, wasted_output_tokens_ = 0;
   std::uint64_t not_started_ = 0;  // arrived, not rejected, not yet scheduled for the first time

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "clients.h"
 #include "kv_transfers.h"
@@ -11,6 +13,7 @@
 #include "muster/core/check.h"
 #include "muster/core/digest.h"
 #include "muster/core/rng.h"
+#include "pool_metrics.h"
 #include "replica.h"
 #include "sampler.h"
 #include "step_clock.h"
@@ -18,6 +21,15 @@
 
 namespace muster::sim {
 namespace {
+
+constexpr Duration kInVainMax{3600s};
+
+std::unique_ptr<policy::ScalingRule> make_rule(const Scaling& scaling) {
+  if (const auto* muster = std::get_if<policy::AutoscalerSettings>(&scaling))
+    return std::make_unique<policy::Autoscaler>(*muster);
+  if (const auto* hpa = std::get_if<policy::HpaSettings>(&scaling)) return std::make_unique<policy::HpaRule>(*hpa);
+  return std::make_unique<policy::KedaRule>(std::get<policy::KedaSettings>(scaling));
+}
 
 constexpr double kOutputTokensPrior = 256;  // expected of the first request; a mean over those completed takes over
 
@@ -35,6 +47,7 @@ void check_valid(const Scenario& s) {
   for (const ReplicaPlace& r : s.replicas) {
     MUSTER_CHECK(r.zone < s.zones.size(), "zone {} of {}", r.zone, s.zones.size());
     MUSTER_CHECK(r.pool < s.pools(), "pool {} of {}", r.pool, s.pools());
+    MUSTER_CHECK(!r.standby || !r.off, "a standby replica is on");
   }
   MUSTER_CHECK(s.pool_of_class.empty() || s.pool_of_class.size() == s.classes.size(),
                "{} classes, {} of them have a pool", s.classes.size(), s.pool_of_class.size());
@@ -60,9 +73,10 @@ void check_valid(const Scenario& s) {
 
 // The event queue has one place for each source of events, and a source has at most one event pending: a replica its
 // next step's end or start, the transfers the next to arrive, the fleet its next fault or start, the clients their next
-// request or the end of their patience, the sampler its next sample. The source is the order number of events at one
-// instant: first all steps that end, then what follows from them, transfers, faults, clients. Once all of an instant is
-// done, the replicas that it touched let steps in, so whoever arrives in it can still join; samples last.
+// request or the end of their patience, the scaling rules their next look, the sampler its next sample. The source is
+// the order number of events at one instant: first all steps that end, then what follows from them, transfers, faults,
+// clients. Once all of an instant is done, the replicas that it touched let steps in, so whoever arrives in it can
+// still join; samples last.
 class Simulation {
  public:
   Simulation(const Scenario& scenario, const Progress& progress);
@@ -76,6 +90,10 @@ class Simulation {
     StepClock clock;
     WorkEstimate work;
     policy::Fleet fleet;
+    std::unique_ptr<policy::ScalingRule> rule;      // nullptr: not scaled
+    std::optional<PoolMetricsWindow> metrics = {};  // with a rule
+    Duration occupied{0};                           // of its replicas, at the last sample
+    Instant occupied_at{};
   };
   struct Completion {
     RequestId id;
@@ -86,7 +104,8 @@ class Simulation {
   std::size_t transfer_source() const { return replicas_.size(); }
   std::size_t fleet_source() const { return replicas_.size() + 1; }
   std::size_t client_source() const { return replicas_.size() + 2; }
-  std::size_t sample_source() const { return replicas_.size() + 3; }
+  std::size_t scaling_source() const { return replicas_.size() + 3; }
+  std::size_t sample_source() const { return replicas_.size() + 4; }
   void set_event(std::size_t source, Instant at) { events_.set(source, at.time_since_epoch().count()); }
   std::uint32_t pool_of(ReplicaId replica) const { return scenario_.replicas[replica.value].pool; }
   std::uint32_t first_pool_of(RequestId id) const {
@@ -101,6 +120,12 @@ class Simulation {
   bool on_clients();
   void on_patience_ends(const Clients::Event& event);
   bool on_sample();
+  bool on_scaling();
+  std::optional<double> busy_share(std::uint32_t pool);
+  void carry_out(std::uint32_t pool, const policy::ScaleDecision& decision);
+  void switch_off_if_drained(std::uint32_t replica);
+  Instant next_scaling() const;
+  bool is_scaled(std::uint32_t pool) const { return pools_[pool].rule != nullptr; }
 
   void arrive(RequestId id, std::uint32_t pool, bool again);
   void fail(RequestId id, Ledger::Stage how);
@@ -133,6 +158,7 @@ class Simulation {
   std::vector<RequestId> finished_;
   std::vector<Completion> completions_;
   std::vector<FleetEvent> log_;
+  Instant in_vain_since_ = Instant::max();  // see on_scaling()
   std::uint64_t event_count_ = 0;
 };
 
@@ -144,7 +170,7 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
       lifecycle_(scenario),
       transfers_(scenario.replicas.size()),
       sampler_(scenario.sample_interval),
-      events_(scenario.replicas.size() + 4),
+      events_(scenario.replicas.size() + 5),
       is_touched_(scenario.replicas.size()) {
   for (std::uint32_t pool = 0; pool < scenario.pools(); ++pool)
     pools_.emplace_back(scenario.kind_of(pool), scenario.policy_of(pool));
@@ -157,6 +183,13 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
     replicas_.emplace_back(i, kind.scheduler, limits, pools_[pool].clock, ledger_, scenario.step_by_step,
                            scenario.observer);
   }
+  for (std::uint32_t pool = 0; pool < scenario.scaling.size(); ++pool) {
+    if (!scenario.scaling[pool]) continue;
+    PoolState& state = pools_[pool];
+    state.rule = make_rule(*scenario.scaling[pool]);
+    state.metrics.emplace(ledger_, state.work);
+    ledger_.keep_starts();
+  }
   bool any_zones = false;
   for (std::uint32_t pool = 0; pool < scenario.pools(); ++pool)
     any_zones |= scenario.policy_of(pool).zone_affinity == policy::ZoneAffinity::kPrefer;
@@ -166,13 +199,14 @@ Simulation::Simulation(const Scenario& scenario, const Progress& progress)
       entry_zones_.emplace_back(static_cast<std::uint32_t>(rng.below(scenario.zones.size())));
   }
   for (std::uint32_t i = 0; i < replica_count(); ++i) {
-    if (scenario.replicas[i].standby) continue;
+    if (scenario.replicas[i].standby || scenario.replicas[i].off) continue;
     pools_[scenario.replicas[i].pool].fleet.on_replica_ready(now_, ReplicaId(i), ZoneId(scenario.replicas[i].zone),
                                                              actions_);
   }
   set_event(transfer_source(), Instant::max());
   set_event(fleet_source(), lifecycle_.next_event());
   set_event(sample_source(), sampler_.next());
+  set_event(scaling_source(), next_scaling());
   set_event(client_source(), clients_.next(now_));
 }
 
@@ -204,6 +238,8 @@ bool Simulation::handle(std::size_t source) {
     on_fleet_event();
   } else if (source == client_source()) {
     return on_clients();
+  } else if (source == scaling_source()) {
+    return on_scaling();
   } else {
     return on_sample();
   }
@@ -233,11 +269,13 @@ void Simulation::on_done(const Completion& completion) {
     ledger_.hand_over(id);
   } else {
     ledger_.complete(id, now_);
+    if (is_scaled(pool)) pools_[pool].metrics->completed(id, now_);
     clients_.answered(now_, id, true);
     set_event(client_source(), clients_.next(now_));
   }
   pools_[pool].fleet.on_finished(now_, id, completion.replica, actions_);
   perform_actions(pool);
+  switch_off_if_drained(completion.replica.value);
   if (goes_on) arrive(id, 1, true);
 }
 
@@ -328,6 +366,7 @@ void Simulation::on_patience_ends(const Clients::Event& event) {
     fail(id, Ledger::Stage::kTimedOut);
     pools_[pool_of(replica)].fleet.on_finished(now_, id, replica, actions_);
     perform_actions(pool_of(replica));
+    switch_off_if_drained(replica.value);
     return;
   }
   for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) {
@@ -361,12 +400,88 @@ bool Simulation::on_sample() {
   sampler_.add(std::move(sample));
   // Whether anything is left to happen but samples.
   set_event(sample_source(), Instant::max());
-  const bool more = events_.min_key() != policy::MinTree::kNone;
+  const bool more = events_.min_key() != policy::MinTree::kNone;  // a scaling rule sees for itself
   set_event(sample_source(), sampler_.next());
   return more;
 }
 
+// When a scaling rule looks next. They all look at the same instants: the soonest that one of them wants.
+Instant Simulation::next_scaling() const {
+  Instant next = Instant::max();
+  for (const PoolState& pool : pools_)
+    if (pool.rule != nullptr) next = std::min(next, pool.rule->wakeup().value_or(now_ + Duration(1s)));
+  return next;
+}
+
+// Of the time since the last look, the share in which the pool's serving replicas had a step in flight.
+std::optional<double> Simulation::busy_share(std::uint32_t pool) {
+  Duration occupied(0);
+  std::uint32_t serving = 0;
+  for (std::uint32_t i = 0; i < replica_count(); ++i) {
+    if (pool_of(ReplicaId(i)) != pool) continue;
+    occupied += replicas_[i].occupied();
+    serving += lifecycle_.state(i) == Lifecycle::State::kServing ? 1 : 0;
+  }
+  PoolState& state = pools_[pool];
+  const Duration busy = occupied - std::exchange(state.occupied, occupied);
+  const Duration elapsed = now_ - std::exchange(state.occupied_at, now_);
+  if (serving == 0 || elapsed <= Duration(0)) return std::nullopt;
+  return std::min(1.0, to_seconds(busy) / (to_seconds(elapsed) * serving));
+}
+
+// False: nothing can happen any more, whatever the rules decide.
+bool Simulation::on_scaling() {
+  for (const Ledger::Start& start : ledger_.take_starts()) {
+    const std::uint32_t pool = pool_of(ReplicaId(start.replica));
+    if (is_scaled(pool)) pools_[pool].metrics->started(start.id, start.at);
+  }
+  for (std::uint32_t i = 0; i < replica_count(); ++i) {
+    replicas_[i].settle(now_);
+    touch(i);
+  }
+  for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) {
+    if (!is_scaled(pool)) continue;
+    PoolState& state = pools_[pool];
+    policy::PoolMetrics metrics = state.metrics->sample(now_, lifecycle_.counts(pool), scenario_.kind_of(pool).gpus);
+    for (std::uint32_t i = 0; i < replica_count(); ++i)
+      if (pool_of(ReplicaId(i)) == pool) metrics.running += static_cast<std::uint64_t>(replicas_[i].state().running);
+    metrics.gpu_utilisation = busy_share(pool);
+    if (const std::optional<policy::ScaleDecision> decision = state.rule->on_metrics(now_, metrics))
+      carry_out(pool, *decision);
+  }
+  set_event(fleet_source(), lifecycle_.next_event());
+  set_event(scaling_source(), next_scaling());
+  // A pool without replicas whose rule brings none back would be looked at forever.
+  const bool waits_in_vain = ledger_.on_replicas() == 0 && lifecycle_.next_event() == Instant::max() &&
+                             clients_.next(now_) == Instant::max() && lifecycle_.serving() == 0;
+  in_vain_since_ = waits_in_vain ? std::min(in_vain_since_, now_) : Instant::max();
+  return !waits_in_vain || now_ - in_vain_since_ < kInVainMax;
+}
+
+void Simulation::carry_out(std::uint32_t pool, const policy::ScaleDecision& decision) {
+  std::vector<std::uint32_t> draining, resumed;
+  const std::size_t logged_before = log_.size();
+  log_.push_back({.at = now_,
+                  .kind = decision.to > decision.from ? "scale_up" : "scale_down",
+                  .text = fmt::format("{} to {} replicas: {}", decision.from, decision.to, decision.reason)});
+  lifecycle_.scale(now_, pool, decision.to, draining, resumed);
+  for (const std::uint32_t i : draining) pools_[pool].fleet.on_replica_draining(now_, ReplicaId(i));
+  for (const std::uint32_t i : resumed)
+    pools_[pool].fleet.on_replica_ready(now_, ReplicaId(i), ZoneId(scenario_.replicas[i].zone), actions_);
+  perform_actions(pool);
+  for (const std::uint32_t i : draining) switch_off_if_drained(i);
+  if (scenario_.observer != nullptr)
+    for (std::size_t i = logged_before; i < log_.size(); ++i) scenario_.observer->on_event(log_[i]);
+}
+
+void Simulation::switch_off_if_drained(std::uint32_t replica) {
+  if (lifecycle_.state(replica) != Lifecycle::State::kDraining) return;
+  if (pools_[pool_of(ReplicaId(replica))].fleet.assigned(ReplicaId(replica)) == 0)
+    lifecycle_.drained(now_, replica, log_);
+}
+
 void Simulation::arrive(RequestId id, std::uint32_t pool, bool again) {
+  if (is_scaled(pool)) pools_[pool].metrics->arrived(id);
   pools_[pool].fleet.on_arrival(now_, describe(id, pool), again, actions_);
   perform_actions(pool);
 }

@@ -10,12 +10,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "muster/core/statistics.h"
 #include "muster/core/time.h"
 #include "muster/core/units.h"
+#include "muster/policy/autoscaler.h"
 #include "muster/policy/fleet.h"
+#include "muster/policy/scaling_rules.h"
 #include "muster/sched/scheduler.h"
 #include "muster/sim/observer.h"
 #include "muster/sim/step_timer.h"
@@ -39,6 +42,9 @@ struct ReplicaPlace {
   std::uint32_t pool = 0;  // 0: Scenario::kind and policy; i: Scenario::more_pools[i - 1]
   bool off = false;        // not running, and not paid for, until an autoscaler starts it; not a standby
 };
+
+// Who decides how many replicas of a pool serve. The limits' maximum is bounded by the replicas that the scenario has.
+using Scaling = std::variant<policy::AutoscalerSettings, policy::HpaSettings, policy::KedaSettings>;
 
 // Replicas of one kind, with a queue and a router of their own.
 struct Pool {
@@ -110,6 +116,7 @@ struct Scenario {
   policy::FleetSettings policy;
   std::vector<Pool> more_pools;                  // beside the one of `kind` and `policy`
   std::vector<std::uint32_t> pool_of_class;      // [classes] where their requests go; empty: all to pool 0
+  std::vector<std::optional<Scaling>> scaling;   // [pools]; empty or nullopt: as many as in the beginning
   std::optional<Disaggregation> disaggregation;  // needs one more pool, and no pool_of_class
   std::vector<RequestClass> classes;             // at least one
   std::vector<std::uint32_t> class_of_tenant;    // [trace tenants] index into classes; empty: everything is class 0
