@@ -33,10 +33,12 @@ Fleet::Fleet(const FleetSettings& settings)
     : settings_(settings),
       random_rng_(Rng::stream(settings.seed, 0, "random router")),
       two_choice_rng_(Rng::stream(settings.seed, 0, "two-choice router")),
-      groups_(1) {
+      groups_(1),
+      prefixes_(settings.prefix_index_blocks) {
   MUSTER_CHECK(settings.running_max >= 1, "running_max must be at least 1, got {}", settings.running_max);
   MUSTER_CHECK(settings.metrics_lag >= Duration(0), "metrics_lag must not be negative, got {} ns",
                settings.metrics_lag.count());
+  MUSTER_CHECK(settings.imbalance_ratio >= 1, "imbalance_ratio must be at least 1, got {}", settings.imbalance_ratio);
 }
 
 // For std::push_heap, whose front is the largest.
@@ -78,7 +80,9 @@ void Fleet::on_replica_ready(Instant now, ReplicaId replica, ZoneId zone, Action
   for (Group& group : groups_) {
     group.open.resize(replicas_.size());
     group.load.resize(replicas_.size());
+    group.requests.resize(replicas_.size());
   }
+  if (settings_.prefix_affinity) prefixes_.resize(replicas_.size());
   Replica& r = replicas_[replica.value];
   MUSTER_CHECK(!r.ready, "replica {} is ready already", replica.value);
   if (std::exchange(r.draining, false))
@@ -115,6 +119,7 @@ void Fleet::on_replica_lost(Instant now, ReplicaId replica, Actions&) {
   for (const RequestId id : held) assignments_.erase(id);
   r.assigned = 0;
   r.work = Duration(0);
+  if (settings_.prefix_affinity) prefixes_.forget(replica);
 }
 
 void Fleet::on_arrival(Instant now, const RequestInfo& request, bool again, Actions& out) {
@@ -185,6 +190,7 @@ void Fleet::list(ReplicaId replica) {
   const auto update = [&](Group& group) {
     group.open.set(replica.value, open);
     if (is_ordered) group.load.set(replica.value, open ? load(r) : MinTree::kNone);
+    if (settings_.prefix_affinity) group.requests.set(replica.value, open ? r.seen_assigned : MinTree::kNone);
   };
   update(groups_[0]);
   if (prefers_zones()) update(groups_[r.zone.value + 1]);
@@ -195,7 +201,30 @@ ReplicaId Fleet::choose(const RequestInfo& request) {
   if (prefers_zones() && request.zone && request.zone->value + 1 < groups_.size() &&
       groups_[request.zone->value + 1].open.count() > 0)
     group = &groups_[request.zone->value + 1];
-  return ReplicaId(static_cast<std::uint32_t>(choose_in(*group)));
+  std::optional<std::size_t> chosen;
+  if (settings_.prefix_affinity) {
+    prefixes_.set_prompt(request.prefix_blocks);
+    chosen = choose_by_prefix(*group);
+  }
+  const ReplicaId replica(static_cast<std::uint32_t>(chosen ? *chosen : choose_in(*group)));
+  if (settings_.prefix_affinity) prefixes_.note(replica);
+  return replica;
+}
+
+std::optional<std::size_t> Fleet::choose_by_prefix(const Group& group) {
+  if (prefixes_.longest(group.open) == 0) return std::nullopt;
+  const IndexSet& holders = prefixes_.holders();
+  const std::size_t least_loaded = group.requests.min_index();
+  if (holders.contains(least_loaded)) return least_loaded;
+  std::size_t best = holders.next(0), at = best;
+  for (std::size_t i = 1; i < holders.count(); ++i) {
+    at = holders.next(at + 1);
+    if (replicas_[at].seen_assigned < replicas_[best].seen_assigned) best = at;
+  }
+  const std::uint32_t least = replicas_[least_loaded].seen_assigned, load = replicas_[best].seen_assigned;
+  if (load > std::uint64_t{least} + settings_.imbalance_absolute && load > settings_.imbalance_ratio * least)
+    return std::nullopt;
+  return best;
 }
 
 std::size_t Fleet::choose_in(Group& group) {
@@ -292,6 +321,7 @@ void Fleet::check() const {
                open);
   MUSTER_CHECK(stale_.size() == stale && (is_sampled() || stale == 0), "{} stale replicas, {} listed", stale,
                stale_.size());
+  if (settings_.prefix_affinity) prefixes_.check();
   check_queue();
 }
 

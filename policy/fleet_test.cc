@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "naive_prefixes.h"
+
 namespace muster::policy {
 namespace {
 
@@ -33,11 +35,13 @@ class Script {
     std::int32_t rank = 0;
     std::optional<std::uint32_t> zone = {};
     bool again = false;
+    Blocks blocks = {};
   };
   Script& arrive(std::uint32_t id) { return arrive(id, Asked()); }
   Script& arrive(std::uint32_t id, const Asked& asked) {
     RequestInfo info{.id = RequestId(id), .request_class = 0, .rank = asked.rank, .work = asked.work, .zone = {}};
     if (asked.zone) info.zone = ZoneId(*asked.zone);
+    info.prefix_blocks = blocks_[id] = asked.blocks;
     return call([&](Actions& out) { fleet_.on_arrival(now_, info, asked.again, out); });
   }
   Script& finish(std::uint32_t id, std::uint32_t replica) {
@@ -75,6 +79,7 @@ class Script {
   Fleet fleet_;
   Instant now_{};
   std::string done_;
+  std::map<std::uint32_t, Blocks> blocks_;  // by request
 };
 
 TEST(Fleet, RoundRobinGoesAroundAndSkipsTheFullOnes) {
@@ -210,6 +215,85 @@ TEST(Fleet, StaleMetricsMakeAHerdOfLeastRequestsButNotOfTwoChoices) {
   EXPECT_LT(most(Routing::kRandom, 320ms), 160);
 }
 
+TEST(Fleet, PrefixAffinityGoesWhereTheLongestPrefixWent) {
+  Script s({.routing = Routing::kRoundRobin, .prefix_affinity = true});
+  s.at(0s).ready(0).ready(1).ready(2);
+  s.arrive(0, {.blocks = {1, 2}}).does("0>0").arrive(1, {.blocks = {7}}).does("1>1");
+  s.arrive(2, {.blocks = {1, 2, 3, 4}}).does("2>0").arrive(3, {.blocks = {7, 2, 3}}).does("3>1");
+  s.arrive(4).does("4>2").arrive(5, {.blocks = {2}}).does("5>0");  // nobody knows it: the ordinary round goes on
+  s.arrive(6, {.blocks = {7, 2, 9}}).does("6>1");
+}
+
+TEST(Fleet, PrefixAffinityPrefersTheHolderWithFewestRequests) {
+  // With no imbalance allowed a prefix spreads, so that several replicas know it.
+  Script s(
+      {.routing = Routing::kLeastRequests, .prefix_affinity = true, .imbalance_ratio = 1, .imbalance_absolute = 0});
+  s.at(0s).ready(0).ready(1).ready(2).arrive(0, {.blocks = {1}}).does("0>0").arrive(1, {.blocks = {1}}).does("1>1");
+  s.arrive(2).does("2>2").arrive(3).does("3>0").arrive(4).does("4>1").arrive(5).does("5>2");
+  s.finish(1, 1).arrive(6, {.blocks = {1}}).does("6>1").arrive(7, {.blocks = {1}}).does("7>0");
+}
+
+// More requests than the least loaded by 2 and by half: both must be exceeded.
+TEST(Fleet, PrefixAffinityGivesWayToImbalance) {
+  Script s(
+      {.routing = Routing::kLeastRequests, .prefix_affinity = true, .imbalance_ratio = 1.5, .imbalance_absolute = 2});
+  s.at(0s).ready(0).ready(1);
+  for (std::uint32_t id = 0; id < 3; ++id) s.arrive(id, {.blocks = {5}}).does(fmt::format("{}>0", id));
+  s.arrive(3, {.blocks = {5}}).does("3>1");  // 3 to 0; now both know it
+  s.arrive(4, {.blocks = {5, 6}}).does("4>1").arrive(5, {.blocks = {5, 6}}).does("5>1");
+  for (std::uint32_t id = 6; id < 16; ++id) s.arrive(id);  // 8 each
+  for (std::uint32_t id = 16; id < 21; ++id) s.arrive(id, {.blocks = {5, 6}}).does(fmt::format("{}>1", id));
+  s.arrive(21, {.blocks = {5, 6}}).does("21>0");  // 13 to 8; 12 to 8 was not more than half as much again
+}
+
+TEST(Fleet, PrefixAffinityTakesTheNextBestWhenTheHolderIsFull) {
+  Script s({.ready_queue_max = 0, .running_max = 2, .prefix_affinity = true});
+  s.at(0s).ready(0).ready(1).arrive(0, {.blocks = {1}}).does("0>0").arrive(1, {.blocks = {1}}).does("1>0");
+  s.arrive(2, {.blocks = {1}}).does("2>1").arrive(3).does("3>1").arrive(4, {.blocks = {1}}).does("").waiting(1);
+  s.finish(3, 1).does("4>1");  // what waited is sent by its prefix, too, to whoever has room
+}
+
+TEST(Fleet, ALostReplicaForgetsItsPrefixes) {
+  Script s({.routing = Routing::kLeastWork, .prefix_affinity = true});
+  s.at(0s).ready(0).ready(1).arrive(0, {.blocks = {1}}).does("0>0").finish(0, 0).arrive(1).does("1>0");
+  s.arrive(2, {.blocks = {1}}).does("2>0").lost(0).ready(0).does("");
+  s.arrive(3).does("3>0").arrive(4, {.blocks = {1}}).does("4>1");
+}
+
+TEST(Fleet, APrefixIsForgottenWhenNewerOnesFillTheIndex) {
+  Script s({.routing = Routing::kLeastWork, .prefix_affinity = true, .prefix_index_blocks = 2});
+  s.at(0s).ready(0).ready(1).arrive(0, {.blocks = {1}}).does("0>0").finish(0, 0);
+  s.arrive(1, {.blocks = {2}}).does("1>0").arrive(2, {.blocks = {1}}).does("2>0");
+  s.arrive(3, {.work = 9s}).does("3>1").finish(1, 0).arrive(4, {.blocks = {3}}).does("4>0");  // in the place of 2
+  s.arrive(5, {.work = 20s}).does("5>0").arrive(6, {.blocks = {2}}).does("6>1").arrive(7, {.blocks = {1}}).does("7>0");
+}
+
+TEST(Fleet, PrefixAffinityStaysInTheZoneWithEachRouting) {
+  for (const Routing routing : kRoutings) {
+    SCOPED_TRACE(name(routing));
+    Script s({.routing = routing,
+              .zone_affinity = ZoneAffinity::kPrefer,
+              .ready_queue_max = 0,
+              .running_max = 2,
+              .prefix_affinity = true});
+    s.at(0s).ready(0, 0).ready(1, 1).arrive(0, {.zone = 0, .blocks = {1, 2}}).does("0>0");
+    s.arrive(1, {.zone = 1, .blocks = {1, 2}}).does("1>1");  // its zone before its prefix
+    s.arrive(2, {.zone = 1}).does("2>1").arrive(3, {.zone = 1, .blocks = {1}}).does("3>0").waiting(0);
+    s.arrive(4, {.zone = 1, .blocks = {1}}).waiting(1).finish(0, 0).does("4>0");
+  }
+}
+
+TEST(Fleet, WithoutPrefixAffinityTheBlocksAreNotRead) {
+  Fleet fleet({.routing = Routing::kRoundRobin});
+  Actions out;
+  for (std::uint32_t r = 0; r < 2; ++r) fleet.on_replica_ready(Instant(), ReplicaId(r), ZoneId(0), out);
+  const Blocks blocks = {1};
+  for (std::uint32_t id = 0; id < 2; ++id)
+    fleet.on_arrival(Instant(), {.id = RequestId(id), .prefix_blocks = blocks}, false, out);
+  EXPECT_EQ(out.at(0).replica, ReplicaId(0));
+  EXPECT_EQ(out.at(1).replica, ReplicaId(1));
+}
+
 TEST(Fleet, WhatNoReplicaHasRoomForWaitsAndGoesByRankThenId) {
   Script s({.ready_queue_max = 0, .running_max = 1});
   s.at(0s).arrive(0).does("").waiting(1);  // nobody is ready yet: it waits, it is not refused
@@ -288,6 +372,7 @@ TEST(FleetDeathTest, TheDriversMistakesStopTheProgram) {
   waits.arrive(7);
   EXPECT_DEATH(waits.arrive(7), "request 7 arrived while it waits already");
   EXPECT_DEATH(Script({.metrics_lag = -1s}), "metrics_lag must not be negative");
+  EXPECT_DEATH(Script({.imbalance_ratio = 0.5}), "imbalance_ratio must be at least 1");
   EXPECT_DEATH(s.finish(1, 0), "request 1 is not held by replica 0");
   EXPECT_DEATH(s.lost(3), "replica 3 is not ready");
   EXPECT_DEATH(s.at(4s).arrive(2), "time went back");
@@ -299,7 +384,8 @@ class NaiveFleet {
   explicit NaiveFleet(const FleetSettings& settings)
       : settings_(settings),
         random_rng_(Rng::stream(settings.seed, 0, "random router")),
-        rng_(Rng::stream(settings.seed, 0, "two-choice router")) {}
+        rng_(Rng::stream(settings.seed, 0, "two-choice router")),
+        prefixes_(settings.prefix_index_blocks, 9) {}
 
   struct Replica {
     bool ready = false;
@@ -325,6 +411,7 @@ class NaiveFleet {
     std::vector<RequestId> held;
     for (const auto& [request, work] : replicas_[id].held) held.push_back(request);
     replicas_[id] = {false, replicas_[id].zone, {}};
+    prefixes_.forget(id.value);
     return held;
   }
   void arrive(const RequestInfo& request, bool again) {
@@ -362,10 +449,32 @@ class NaiveFleet {
       queue_.erase(best);
       std::optional<ZoneId> zone = request.zone;
       if (settings_.zone_affinity == ZoneAffinity::kIgnore || (zone && candidates(zone).empty())) zone.reset();
-      const ReplicaId chosen = choose(candidates(zone), zone ? static_cast<int>(zone->value) : -1);
+      const Blocks blocks(request.prefix_blocks.begin(), request.prefix_blocks.end());
+      const auto holder = settings_.prefix_affinity ? by_prefix(candidates(zone), blocks) : std::nullopt;
+      const ReplicaId chosen = holder ? *holder : choose(candidates(zone), zone ? static_cast<int>(zone->value) : -1);
+      prefixes_.note(chosen.value, blocks);
       replicas_[chosen].held[request.id] = request.work;
       answers.push_back(fmt::format("{}>{}", request.id.value, chosen.value));
     }
+  }
+
+  std::optional<ReplicaId> by_prefix(const std::vector<ReplicaId>& open, const Blocks& blocks) {
+    const auto requests = [&](ReplicaId id) {
+      return (settings_.metrics_lag == 0s ? replicas_[id].held : replicas_[id].sampled).size();
+    };
+    std::optional<ReplicaId> best;
+    std::size_t least = requests(open.front());
+    for (const ReplicaId id : open) {
+      least = std::min(least, requests(id));
+      const std::size_t depth = prefixes_.depth(id.value, blocks);
+      if (depth == 0) continue;
+      const std::size_t known = best ? prefixes_.depth(best->value, blocks) : 0;
+      if (depth > known || (depth == known && requests(id) < requests(*best))) best = id;
+    }
+    if (best && requests(*best) > least + settings_.imbalance_absolute &&
+        static_cast<double>(requests(*best)) > settings_.imbalance_ratio * static_cast<double>(least))
+      best.reset();
+    return best;
   }
 
   ReplicaId choose(const std::vector<ReplicaId>& open, int round) {
@@ -398,6 +507,7 @@ class NaiveFleet {
 
   FleetSettings settings_;
   Rng random_rng_, rng_;
+  NaivePrefixes prefixes_;
   std::int64_t period_ = 0;
   std::map<ReplicaId, Replica> replicas_;
   std::vector<RequestInfo> queue_;
@@ -440,7 +550,11 @@ class RandomTraffic {
             .running_max = static_cast<std::uint32_t>(1 + rng_.below(4)),
             .queue_max = rng_.below(20),
             .seed = seed,
-            .metrics_lag = Duration(rng_.below(2) * rng_.below(5000))};
+            .metrics_lag = Duration(rng_.below(2) * rng_.below(5000)),
+            .prefix_affinity = rng_.below(2) == 0,
+            .imbalance_ratio = 1 + rng_.uniform(),
+            .imbalance_absolute = static_cast<std::uint32_t>(rng_.below(4)),
+            .prefix_index_blocks = static_cast<std::uint32_t>(rng_.below(12))};
   }
 
   void one_call() {
@@ -489,6 +603,10 @@ class RandomTraffic {
                      .work = Duration(rng_.below(50)),
                      .zone = {}};
     if (rng_.below(2) == 0) info.zone = ZoneId(static_cast<std::uint32_t>(rng_.below(4)));
+    Blocks& blocks = blocks_[id];
+    if (blocks.empty()) blocks.resize(rng_.below(5));
+    for (std::uint64_t& block : blocks) block = rng_.below(3);
+    info.prefix_blocks = blocks;
     ++asked_[id];
     naive_.arrive(info, again);
     actions_.clear();
@@ -534,6 +652,7 @@ class RandomTraffic {
   Actions actions_;
   std::vector<std::string> answers_;
   std::vector<std::pair<RequestId, ReplicaId>> holders_;
+  std::map<std::uint32_t, Blocks> blocks_;         // by request: of its prompt
   std::map<std::uint32_t, int> asked_, answered_;  // by request: how often handed in, how often answered
 };
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "muster/policy/id_map.h"
 #include "muster/policy/index_set.h"
 #include "muster/policy/min_tree.h"
+#include "muster/policy/prefix_index.h"
 
 namespace muster::policy {
 
@@ -48,6 +50,15 @@ struct FleetSettings {
   // what was sent since is not counted, so a fleet herds onto whoever looked idle (Mitzenmacher 2000, "How useful is
   // old information?"). A replica that became ready since looks empty. Room is exact all the same. 0: live.
   Duration metrics_lag{0};
+  // Prefix affinity comes before the routing kind: a request goes to the replica with room that was sent the longest
+  // prefix of its prompt (of several the one with fewest requests), unless that one has more requests than the least
+  // loaded one with room by imbalance_absolute and by imbalance_ratio. The rule and both thresholds' values are those
+  // of the cache_aware policy of SGLang's router (--balance-abs-threshold, --balance-rel-threshold), applied to the
+  // chosen replica instead of the most loaded one.
+  bool prefix_affinity = false;
+  double imbalance_ratio = 1.5;
+  std::uint32_t imbalance_absolute = 64;      // requests
+  std::uint32_t prefix_index_blocks = 16384;  // remembered per replica, the most recent ones; see PrefixIndex
 };
 
 struct RequestInfo {
@@ -56,6 +67,9 @@ struct RequestInfo {
   std::int32_t rank = 0;            // lower first
   Duration work{0};                 // the driver's estimate of the device time it needs
   std::optional<ZoneId> zone = {};  // where it came in
+  // Ids of the blocks of its prompt, chained or not; read with prefix_affinity only. What it points at must stay valid
+  // until the request is dispatched, refused or cancelled.
+  std::span<const std::uint64_t> prefix_blocks = {};
 };
 
 struct Action {
@@ -73,8 +87,8 @@ using Actions = std::vector<Action>;
 //  - nobody waits in the queue while a ready replica has room (work conserving);
 //  - the queue is served by rank, then by id; a newcomer is refused only when no replica has room and the queue is
 //  full.
-// Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue) and,
-// once the containers have grown to the peak, allocates nothing.
+// Replica and zone ids are small and dense: they are used as indices. A decision costs O(log replicas + log queue),
+// with prefix affinity also O(blocks + replicas), and, once the containers have grown to the peak, allocates nothing.
 class Fleet {
  public:
   explicit Fleet(const FleetSettings& settings);
@@ -127,6 +141,7 @@ class Fleet {
   struct Group {
     IndexSet open;           // ready, with room for one more
     MinTree load;            // [replica] of the open ones: requests or ns of work seen, whichever the routing compares
+    MinTree requests;        // [replica] of the open ones: requests seen (with prefix affinity only)
     std::size_t cursor = 0;  // round robin: where the search for the next one begins
   };
 
@@ -142,6 +157,7 @@ class Fleet {
   bool is_void(const Place& place) const;
   ReplicaId choose(const RequestInfo& request);
   std::size_t choose_in(Group& group);
+  std::optional<std::size_t> choose_by_prefix(const Group& group);
   void dispatch(const RequestInfo& request, Actions& out);
   void drain(Actions& out);
   void check_queue() const;
@@ -157,6 +173,7 @@ class Fleet {
   IdMap<std::uint32_t> waiting_;   // the ticket; empty while any replica is open
   std::vector<Place> queue_;       // of those waiting and some void ones: a binary heap, first by (rank, id) in front
   std::uint32_t next_ticket_ = 0;
+  PrefixIndex prefixes_;  // with prefix affinity only
 };
 
 }  // namespace muster::policy

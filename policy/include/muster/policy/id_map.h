@@ -1,6 +1,6 @@
-// Request id -> value, in one flat array (linear probing): no allocation once it has grown to the most requests held at
-// once. Deliberately without iteration in hash order; for_each_key() is for gathering ids that the caller then sorts or
-// only counts.
+// Request id, or hash of a block, -> value, in one flat array (linear probing): no allocation once it has grown to the
+// most requests held at once. Deliberately without iteration in hash order; for_each_key() is for gathering ids that
+// the caller then sorts or only counts.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace muster::policy {
 
-template <class Value>
-class IdMap {
+template <class Key, class Value>
+class FlatMap {
  public:
   std::size_t size() const { return size_; }
 
   // Null when absent. Valid until the next insert or erase.
-  const Value* find(RequestId id) const {
+  const Value* find(Key id) const {
     if (cells_.empty()) return nullptr;
     for (std::size_t at = home(id);; at = next(at)) {
       if (!cells_[at].used) return nullptr;
@@ -26,7 +26,7 @@ class IdMap {
   }
 
   // False: the id is there already, and keeps its value.
-  bool insert(RequestId id, const Value& value) {
+  bool insert(Key id, const Value& value) {
     if (2 * (size_ + 1) > cells_.size()) grow();
     std::size_t at = home(id);
     for (; cells_[at].used; at = next(at))
@@ -37,7 +37,7 @@ class IdMap {
   }
 
   // False: the id is not there.
-  bool erase(RequestId id) {
+  bool erase(Key id) {
     if (cells_.empty()) return false;
     std::size_t hole = home(id);
     for (;; hole = next(hole)) {
@@ -57,6 +57,11 @@ class IdMap {
     return true;
   }
 
+  void clear() {
+    cells_.clear();
+    size_ = 0;
+  }
+
   template <class F>
   void for_each_key(F f) const {
     for (const Cell& cell : cells_)
@@ -65,17 +70,18 @@ class IdMap {
 
  private:
   struct Cell {
-    RequestId id;
+    Key id{};
     bool used = false;
     Value value{};
   };
 
   // Ids are counted upwards: sixteen in a row stay side by side, for the sake of the processor's cache, and the
   // multiplication spreads the rows, whatever the stride.
-  std::size_t home(RequestId id) const {
-    const std::uint64_t row = (id.value / 16) * 0x9e3779b97f4a7c15ULL >> 32;
-    return static_cast<std::size_t>(row * 16 + id.value % 16) & (cells_.size() - 1);
+  static std::uint64_t spread(RequestId id) {
+    return ((id.value / 16) * 0x9e3779b97f4a7c15ULL >> 32) * 16 + id.value % 16;
   }
+  static std::uint64_t spread(std::uint64_t hash) { return hash; }  // well mixed already
+  std::size_t home(Key key) const { return static_cast<std::size_t>(spread(key)) & (cells_.size() - 1); }
   std::size_t next(std::size_t at) const { return (at + 1) & (cells_.size() - 1); }
 
   void grow() {
@@ -89,5 +95,8 @@ class IdMap {
   std::vector<Cell> cells_;  // a power of two of them, at most half used
   std::size_t size_ = 0;
 };
+
+template <class Value>
+using IdMap = FlatMap<RequestId, Value>;
 
 }  // namespace muster::policy

@@ -20,6 +20,14 @@ class IndexSet {
     count_ = member ? count_ + 1 : count_ - 1;
   }
 
+  std::size_t words() const { return words_.size(); }
+  std::uint64_t word(std::size_t i) const { return words_[i]; }  // members 64 i to 64 i + 63, the lowest bit first
+  void set_word(std::size_t i, std::uint64_t members) {
+    count_ =
+        count_ + static_cast<std::size_t>(std::popcount(members)) - static_cast<std::size_t>(std::popcount(words_[i]));
+    words_[i] = members;
+  }
+
   // The first member at or after `from`, wrapping around. Requires a member.
   std::size_t next(std::size_t from) const {
     std::size_t word = from / 64 % words_.size();
