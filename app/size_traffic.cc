@@ -43,6 +43,8 @@ report::Traffic describe(const workload::Trace& trace, Duration peak_window) {
                     .input = lengths(s.input),
                     .output = lengths(s.output),
                     .context = lengths(s.context),
+                    .sessions = s.sessions,
+                    .turns_per_session = s.turns_per_session,
                     .rate_curve_rps = s.rate_curve_rps,
                     .rate_window_s = s.rate_window_s};
   if (trace.block_tokens > 0) t.prefix_reuse = s.prefix_reuse;
@@ -54,7 +56,7 @@ Result<SizingTraffic> sizing_traffic(const TrafficSpec& spec, std::uint64_t seed
   traffic.scale = spec.scale;
   traffic.peak_window_s = spec.peak_window_s;
   const std::optional<workload::Arrivals> arrivals = workload::parse_arrivals(spec.arrivals);
-  if (!arrivals) return fail("traffic: unknown arrivals '{}'; known are poisson, gamma, on-off", spec.arrivals);
+  if (!arrivals) return fail("traffic: unknown arrivals '{}'; known are {}", spec.arrivals, workload::kArrivalsKnown);
   traffic.arrivals = *arrivals;
   workload::Trace whole;
   if (spec.trace.empty()) {

@@ -36,13 +36,14 @@ TEST(Rng, TheSequenceIsFixedForEver) {
 
 TEST(Rng, DistributionsHaveTheirMoments) {
   Rng rng = Rng::stream(3, 0, "moments");
-  Moments uniform, exponential, normal, gamma_small, gamma_large;
+  Moments uniform, exponential, normal, gamma_small, gamma_large, weibull;
   for (int i = 0; i < 200000; ++i) {
     uniform.add(rng.uniform());
     exponential.add(rng.exponential(2));
     normal.add(rng.normal());
     gamma_small.add(rng.gamma(0.25, 4));
     gamma_large.add(rng.gamma(3, 0.5));
+    weibull.add(rng.weibull(2, 1));
   }
   EXPECT_NEAR(uniform.mean(), 0.5, 0.003);
   EXPECT_NEAR(exponential.mean(), 2, 0.02);
@@ -53,6 +54,8 @@ TEST(Rng, DistributionsHaveTheirMoments) {
   EXPECT_NEAR(gamma_small.variance(), 4, 0.2);
   EXPECT_NEAR(gamma_large.mean(), 1.5, 0.01);
   EXPECT_NEAR(gamma_large.variance(), 0.75, 0.02);
+  EXPECT_NEAR(weibull.mean(), 0.886227, 0.005);      // gamma(1.5)
+  EXPECT_NEAR(weibull.variance(), 0.214602, 0.005);  // 1 - pi / 4
 }
 
 TEST(Rng, BelowIsUniformAndInRange) {

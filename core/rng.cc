@@ -63,6 +63,11 @@ double Rng::exponential(double mean) {
   return -mean * std::log(uniform_open());
 }
 
+double Rng::weibull(double shape, double scale) {
+  MUSTER_CHECK(shape > 0 && scale > 0, "weibull(shape {}, scale {})", shape, scale);
+  return scale * std::pow(exponential(1), 1 / shape);
+}
+
 double Rng::normal() {
   for (;;) {
     const double u = 2 * uniform() - 1;

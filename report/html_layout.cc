@@ -151,6 +151,8 @@ std::string traffic_section(const Traffic& t) {
                                 number(t.peak_rate_rps), duration(t.peak_window_s), clock(t.peak_begin_s)));
   facts.add("Burstiness", fmt::format("inter-arrival CV {}, index of dispersion {} (a Poisson process has 1 and 1)",
                                       number(t.interarrival_cv), number(t.dispersion)));
+  if (t.sessions > 0)
+    facts.add("Sessions", fmt::format("{} of {} turns on average", n(t.sessions), number(t.turns_per_session)));
   if (t.prefix_reuse) facts.add("Prefix reuse", percent(*t.prefix_reuse) + " of the input tokens");
   std::string plots;
   if (!t.rate_curve_rps.empty())

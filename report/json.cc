@@ -154,6 +154,8 @@ Json traffic_json(const Traffic& t) {
           {"output_tokens", summary(t.output)},
           {"context_tokens", summary(t.context)},
           {"prefix_reuse", num(t.prefix_reuse)},
+          {"sessions", t.sessions},
+          {"turns_per_session", num(t.turns_per_session)},
           {"rate_window_s", num(t.rate_window_s)},
           {"rate_curve_rps", nums(t.rate_curve_rps)}};
 }

@@ -98,6 +98,9 @@ void add_traffic(const Traffic& t, Page& page) {
   page.fact("Rate", rate);
   page.fact("Burstiness", fmt::format("inter-arrival CV {}, index of dispersion {} (Poisson: 1, 1)",
                                       number(t.interarrival_cv), number(t.dispersion)));
+  if (t.sessions > 0)
+    page.fact("Sessions", fmt::format("{} of {} turns on average", count(static_cast<double>(t.sessions)),
+                                      number(t.turns_per_session)));
   if (t.prefix_reuse) page.fact("Prefix reuse", percent(*t.prefix_reuse) + " of the input tokens");
   if (!t.rate_curve_rps.empty()) {
     const std::size_t marks =

@@ -128,6 +128,9 @@ Result<Columns> assign_columns(const std::vector<std::string>& names, bool json,
   columns.output = *output;
   columns.blocks = position(plain, "hash_ids");
   columns.tenant = position(plain, "tenant");
+  columns.think = position(plain, "think_s");
+  columns.session = position(plain, "session");
+  if (!columns.session && columns.format != Format::kBurstGpt) columns.session = position(plain, "session_id");
   return columns;
 }
 

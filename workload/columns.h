@@ -18,7 +18,9 @@ struct Columns {
   std::size_t output = 0;
   std::optional<std::size_t> blocks;  // hash_ids
   std::optional<std::size_t> tenant;
-  std::optional<int> time_exponent;  // unit of the arrival in ns: 9 for seconds ... 0; nullopt: the values tell
+  std::optional<std::size_t> session;  // session or session_id; not BurstGPT's, whose think times are unknown
+  std::optional<std::size_t> think;    // think_s
+  std::optional<int> time_exponent;    // unit of the arrival in ns: 9 for seconds ... 0; nullopt: the values tell
 };
 
 // Assigns the columns of `names`. `json`: JSON Lines keys rather than a CSV header. Fails with the names found and

@@ -123,24 +123,6 @@ Result<Profile> from_document(const files::Node& root) {
 
 }  // namespace
 
-std::optional<Arrivals> parse_arrivals(std::string_view text) {
-  for (const Arrivals a : {Arrivals::kPoisson, Arrivals::kGamma, Arrivals::kOnOff})
-    if (text == name(a)) return a;
-  return std::nullopt;
-}
-
-std::string_view name(Arrivals arrivals) {
-  switch (arrivals) {
-    case Arrivals::kPoisson:
-      return "poisson";
-    case Arrivals::kGamma:
-      return "gamma";
-    case Arrivals::kOnOff:
-      return "on-off";
-  }
-  return "";
-}
-
 double Profile::mean_rate_rps() const {
   if (rate_curve_rps.empty()) return 0;
   return std::accumulate(rate_curve_rps.begin(), rate_curve_rps.end(), 0.0) /

@@ -18,6 +18,7 @@ TraceBuilder::Names names_of(const Columns& columns, const std::vector<std::stri
           .input = names[columns.input],
           .output = names[columns.output],
           .blocks = columns.blocks ? names[*columns.blocks] : "",
+          .think = columns.think ? names[*columns.think] : "think_s",
           .unit = std::move(unit)};
 }
 
@@ -39,7 +40,9 @@ Result<Trace> read_csv(const std::string& path) {
                      .input = csv.field(columns.input),
                      .output = csv.field(columns.output),
                      .blocks = columns.blocks ? csv.field(*columns.blocks) : std::string_view(),
-                     .tenant = columns.tenant ? std::optional(csv.field(*columns.tenant)) : std::nullopt});
+                     .tenant = columns.tenant ? std::optional(csv.field(*columns.tenant)) : std::nullopt,
+                     .session = columns.session ? csv.field(*columns.session) : std::string_view(),
+                     .think = columns.think ? csv.field(*columns.think) : std::string_view()});
     if (!problem.empty()) return fail("{}: {}", csv.where(), problem);
   }
   return std::move(builder).finish();
@@ -69,8 +72,12 @@ Result<Trace> read_jsonl(const std::string& path) {
   std::vector<std::string> wanted = {(*names)[columns.arrival], (*names)[columns.input], (*names)[columns.output]};
   const std::size_t blocks = 3;
   const std::size_t tenant = 4;
+  const std::size_t session = 5;
+  const std::size_t think = 6;
   wanted.push_back(columns.blocks ? (*names)[*columns.blocks] : "hash_ids");
   wanted.push_back(columns.tenant ? (*names)[*columns.tenant] : "tenant");
+  wanted.push_back(columns.session ? (*names)[*columns.session] : "session");
+  wanted.push_back(columns.think ? (*names)[*columns.think] : "think_s");
   JsonRow row(wanted);
   while (more) {
     std::string problem = row.read(line);
@@ -81,7 +88,9 @@ Result<Trace> read_jsonl(const std::string& path) {
                              .input = row.text(1),
                              .output = row.text(2),
                              .blocks = row.text(blocks),
-                             .tenant = row.present(tenant) ? std::optional(row.text(tenant)) : std::nullopt});
+                             .tenant = row.present(tenant) ? std::optional(row.text(tenant)) : std::nullopt,
+                             .session = row.text(session),
+                             .think = row.text(think)});
     if (!problem.empty()) return fail("{}: {}", lines.where(), problem);
     MUSTER_TRY(more, next_line(lines, line));
   }

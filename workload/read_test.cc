@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/core/rng.h"
+#include "muster/workload/sessions.h"
 #include "test_files.h"
 #include "time_text.h"
 
@@ -182,11 +183,13 @@ TEST_F(ReadTrace, WrongHeadersNameWhatIsFoundAndWhatIsNeeded) {
 }
 
 TEST_F(ReadTrace, WritingAndReadingGivesTheSameTrace) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng = Rng::stream(seed, 0, "round-trip");
     Trace trace;
     const bool blocks = rng.below(2) == 0;
+    const bool sessions = rng.below(2) == 0;
+    const std::string file = path(seed % 2 == 0 ? "out.csv" : "out.jsonl");
     if (rng.below(2) == 0) trace.tenants = {"a", "b, \"c\"", "", " d "};
     Duration at(0);
     for (std::uint64_t i = 0; i < 200; ++i) {
@@ -197,13 +200,18 @@ TEST_F(ReadTrace, WritingAndReadingGivesTheSameTrace) {
       r.output_tokens = static_cast<std::int32_t>(1 + rng.below(kTokensMax));
       // All tenants appear, in order, so that reading numbers them alike.
       if (!trace.tenants.empty()) r.tenant = static_cast<std::uint16_t>(i < 4 ? i : rng.below(4));
+      // Sessions are numbered as they appear.
+      if (sessions && (i < 4 || rng.below(3) > 0)) {
+        r.session = static_cast<std::uint32_t>(i < 4 ? i : rng.below(4));
+        r.think = Duration(static_cast<std::int64_t>(rng.below(2) * rng.below(90'000'000'000)));
+      }
       r.first_block = static_cast<std::uint32_t>(trace.block_ids.size());
       if (blocks) r.block_count = static_cast<std::uint32_t>((r.input_tokens + 511) / 512);
       for (std::uint32_t b = 0; b < r.block_count; ++b) trace.block_ids.push_back(rng.next());
       trace.requests.push_back(r);
     }
-    ASSERT_TRUE(write_trace(trace, path("out.csv")));
-    const auto again = read_trace(path("out.csv"));
+    ASSERT_TRUE(write_trace(trace, file));
+    const auto again = read_trace(file);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(again->block_ids, trace.block_ids);
     EXPECT_EQ(again->block_tokens, blocks ? 512 : 0);
@@ -216,9 +224,42 @@ TEST_F(ReadTrace, WritingAndReadingGivesTheSameTrace) {
       EXPECT_EQ(a.input_tokens, b.input_tokens);
       EXPECT_EQ(a.output_tokens, b.output_tokens);
       EXPECT_EQ(a.tenant, b.tenant);
+      EXPECT_EQ(a.session, b.session);
+      EXPECT_EQ(a.think, b.think);
       EXPECT_EQ(a.block_count, b.block_count);
     }
   }
+}
+
+TEST_F(ReadTrace, SessionsSurviveWritingAndReading) {
+  const Trace trace = synthesise_sessions({.span = 300s, .block_tokens = 32}).value();
+  for (const std::string name : {"sessions.csv", "sessions.jsonl"}) {
+    ASSERT_TRUE(write_trace(trace, path(name)));
+    const Trace again = read_trace(path(name)).value();
+    EXPECT_EQ(again.block_tokens, 32);
+    ASSERT_EQ(again.requests.size(), trace.requests.size());
+    for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+      const Request& a = trace.requests[i];
+      const Request& b = again.requests[i];
+      EXPECT_EQ(a.arrival, b.arrival);
+      EXPECT_EQ(a.session, b.session);
+      EXPECT_EQ(a.think, b.think);
+      EXPECT_TRUE(std::ranges::equal(content_blocks(trace, a), content_blocks(again, b)));
+    }
+  }
+}
+
+TEST_F(ReadTrace, SessionsMayHaveAnyNamesAndNeedNoThinkTime) {
+  const std::string text =
+      "arrival_s,input_tokens,output_tokens,session_id\n0,5,5,abc\n1,5,5,\n2,5,5,\"x,y\"\n3,15,5,abc\n";
+  const Trace trace = read_trace(put("named.csv", text)).value();
+  EXPECT_EQ(trace.requests[0].session, 0u);
+  EXPECT_EQ(trace.requests[1].session, kNoSession);
+  EXPECT_EQ(trace.requests[2].session, 1u);
+  EXPECT_EQ(trace.requests[3].session, 0u);
+  EXPECT_EQ(trace.requests[3].think, Duration(0));
+  EXPECT_THAT(error("arrival_s,input_tokens,output_tokens,session,think_s\n0,1,1,4,-2\n"),
+              HasSubstr(":2: column think_s: found \"-2\"; seconds of 0 or more are needed"));
 }
 
 TEST(TimeText, DecimalsAreExact) {

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "muster/core/rng.h"
 #include "muster/workload/trace.h"
@@ -48,6 +51,32 @@ std::vector<bool> choose(std::size_t n, std::size_t chosen, Rng& rng) {
   return mark;
 }
 
+// What moves and is chosen together: the turns of a session, or a request of its own. Numbered as they appear.
+struct Units {
+  explicit Units(const Trace& trace) {
+    std::unordered_map<std::uint32_t, std::uint32_t> of_session;  // looked up only
+    of_request.reserve(trace.requests.size());
+    for (const Request& r : trace.requests) {
+      if (r.session == kNoSession) {
+        of_request.push_back(count++);
+        continue;
+      }
+      const auto [at, added] = of_session.try_emplace(r.session, count);
+      count += added ? 1 : 0;
+      of_request.push_back(at->second);
+      sessions = std::max(sessions, r.session + 1);
+    }
+  }
+  std::vector<std::uint32_t> of_request;
+  std::uint32_t count = 0;
+  std::uint32_t sessions = 0;  // over the largest session number; 0: none
+};
+
+struct UnitMove {
+  Duration by;
+  Duration last{0};  // where its last turn has come to: turning back at an end must not swap turns
+};
+
 // Makes the copies' prefix blocks differ from the originals'.
 class BlockCopies {
  public:
@@ -73,15 +102,21 @@ Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed) {
   const std::size_t n = trace.requests.size();
   const double total = factor * static_cast<double>(n);
   if (total > 2147483648.0) return fail("{} requests times {} are more than 2^31", n, factor);
-  if (static_cast<double>(trace.block_ids.size()) * factor > 4294967295.0)
-    return fail("{} prefix blocks times {} are more than 2^32", trace.block_ids.size(), factor);
+  std::uint64_t block_ids = 0;  // sessions share stretches of Trace::block_ids; the copies do not
+  for (const Request& r : trace.requests) block_ids += r.block_count;
+  if (static_cast<double>(block_ids) * factor > 4294967295.0)
+    return fail("{} prefix blocks times {} are more than 2^32", block_ids, factor);
+
+  const Units units(trace);
+  if (factor * units.sessions > 2147483648.0)
+    return fail("session numbers up to {} times {} are more than 2^31", units.sessions, factor);
 
   const auto whole = static_cast<std::size_t>(factor);
-  const auto share =
-      static_cast<std::size_t>(std::llround((factor - static_cast<double>(whole)) * static_cast<double>(n)));
+  const double rest = factor - static_cast<double>(whole);
+  const auto share = static_cast<std::size_t>(std::llround(rest * static_cast<double>(units.count)));
   Rng jitter_rng = Rng::stream(seed, 0, "scale-jitter");
   Rng share_rng = Rng::stream(seed, 0, "scale-share");
-  const std::vector<bool> in_share = choose(n, share, share_rng);
+  const std::vector<bool> in_share = choose(units.count, share, share_rng);
   const std::vector<double> reach = jitters(trace);
   const BlockCopies blocks(trace);
 
@@ -89,15 +124,24 @@ Result<Trace> scale(const Trace& trace, double factor, std::uint64_t seed) {
   out.source = trace.source;
   out.block_tokens = trace.block_tokens;
   out.tenants = trace.tenants;
-  out.requests.reserve(whole * n + share);
+  out.requests.reserve(static_cast<std::size_t>(total) + 1);
   for (std::size_t copy = 0; copy <= whole; ++copy) {
     Duration by(0);
+    std::vector<std::optional<UnitMove>> moves(copy > 0 ? units.count : 0);
     for (std::size_t i = 0; i < n; ++i) {
       Request r = trace.requests[i];
+      const std::uint32_t unit = units.of_request[i];
       const bool same_instant = i > 0 && r.arrival == trace.requests[i - 1].arrival;
-      if (copy > 0 && !same_instant) by = from_seconds((2 * jitter_rng.uniform() - 1) * reach[i]);
-      if (copy == whole && !in_share[i]) continue;
-      if (copy > 0) r.arrival = moved(r.arrival, by, trace.requests.front().arrival, trace.requests.back().arrival);
+      const bool first_turn = copy > 0 && !moves[unit];
+      if (first_turn && !same_instant) by = from_seconds((2 * jitter_rng.uniform() - 1) * reach[i]);
+      if (first_turn) moves[unit] = UnitMove{.by = by};
+      if (copy == whole && !in_share[unit]) continue;
+      if (copy > 0) {
+        UnitMove& move = *moves[unit];
+        r.arrival = moved(r.arrival, move.by, trace.requests.front().arrival, trace.requests.back().arrival);
+        r.arrival = move.last = std::max(r.arrival, move.last);
+        if (r.session != kNoSession) r.session += static_cast<std::uint32_t>(copy) * units.sessions;
+      }
       const auto first = static_cast<std::uint32_t>(out.block_ids.size());
       for (std::uint32_t b = 0; b < r.block_count; ++b)
         out.block_ids.push_back(blocks.id(trace.block_ids[r.first_block + b], copy));

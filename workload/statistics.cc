@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <unordered_set>
 
 #include "quantile.h"
@@ -93,12 +94,34 @@ double rank_correlation(const Trace& trace) {
 
 double prefix_reuse(const Trace& trace) {
   std::unordered_set<std::uint64_t> seen;  // asked only, never walked
-  std::uint64_t blocks = 0;
+  std::uint64_t blocks = 0, hits = 0;
   for (const Request& r : trace.requests) {
-    blocks += r.block_count;
-    for (std::uint32_t i = 0; i < r.block_count; ++i) seen.insert(trace.block_ids[r.first_block + i]);
+    const auto ids = std::span(trace.block_ids).subspan(r.first_block, r.block_count);
+    const std::int64_t of_prompt =
+        trace.block_tokens > 0 ? (std::int64_t{r.input_tokens} + trace.block_tokens - 1) / trace.block_tokens : 0;
+    const bool has_answer = std::int64_t{r.block_count} > of_prompt && of_prompt > 0;
+    const auto prompt = has_answer ? ids.first(static_cast<std::size_t>(of_prompt)) : ids;
+    blocks += prompt.size();
+    // A part-filled last block of a turn has the id of the full one, which only the next turn brings.
+    const auto kept = has_answer ? content_blocks(trace, r) : ids;
+    for (std::size_t i = 0; i < std::max(prompt.size(), kept.size()); ++i) {
+      hits += i < prompt.size() && seen.contains(ids[i]) ? 1 : 0;
+      if (i < kept.size()) seen.insert(ids[i]);
+    }
   }
-  return blocks > 0 ? 1 - static_cast<double>(seen.size()) / static_cast<double>(blocks) : 0;
+  return blocks > 0 ? static_cast<double>(hits) / static_cast<double>(blocks) : 0;
+}
+
+void count_sessions(const Trace& trace, TraceStatistics& s) {
+  std::unordered_set<std::uint32_t> sessions;  // asked only, never walked
+  std::uint64_t turns = 0;
+  for (const Request& r : trace.requests) {
+    if (r.session == kNoSession) continue;
+    ++turns;
+    sessions.insert(r.session);
+  }
+  s.sessions = sessions.size();
+  s.turns_per_session = turns > 0 ? static_cast<double>(turns) / static_cast<double>(s.sessions) : 0;
 }
 
 }  // namespace
@@ -126,6 +149,7 @@ TraceStatistics statistics(const Trace& trace, Duration peak_window) {
   s.context = length_statistics(std::move(context));
   s.length_correlation = rank_correlation(trace);
   s.prefix_reuse = prefix_reuse(trace);
+  count_sessions(trace, s);
   return s;
 }
 

@@ -60,6 +60,23 @@ TEST(Statistics, CountsReusedPrefixBlocks) {
   trace.requests[0].block_count = trace.requests[1].block_count = 2;
   trace.requests[1].first_block = 2;
   EXPECT_DOUBLE_EQ(statistics(trace, 300s).prefix_reuse, 0.25);
+  EXPECT_EQ(statistics(trace, 300s).sessions, 0u);
+}
+
+// Blocks of 10 tokens. The first turn says 25 + 10 tokens: 4 ids, the last part-filled. The second's prompt of 45
+// tokens has 5 blocks, of which the first turn left 3 whole ones.
+TEST(Statistics, PrefixReuseOfSessionsCountsPromptsAndWholeBlocksOnly) {
+  Trace trace;
+  trace.block_tokens = 10;
+  trace.block_ids = {0, 1, 2, 3, 4, 5};
+  trace.requests.resize(3);
+  trace.requests[0] = {.input_tokens = 25, .output_tokens = 10, .block_count = 4, .session = 0};
+  trace.requests[1] = {.arrival = 1s, .input_tokens = 45, .output_tokens = 10, .block_count = 6, .session = 0};
+  trace.requests[2] = {.arrival = 2s, .input_tokens = 5, .output_tokens = 1};
+  const TraceStatistics s = statistics(trace, 300s);
+  EXPECT_DOUBLE_EQ(s.prefix_reuse, 3.0 / 8);  // 3 blocks of the first prompt, 5 of the second
+  EXPECT_EQ(s.sessions, 1u);
+  EXPECT_DOUBLE_EQ(s.turns_per_session, 2);
 }
 
 // The sliding peak against trying every arrival with its own count.

@@ -14,22 +14,24 @@ namespace {
 
 constexpr std::size_t kRequestsMax = std::size_t{1} << 31;
 
-// The number of tokens per prefix block that explains most requests by blocks = ceil(input / size): Mooncake hashes
-// blocks of 512 tokens, Qwen-Bailian of 16.
+// The number of tokens per prefix block that explains most requests by blocks = ceil(input / size), or, where the
+// answers' blocks are known too, ceil((input + output) / size): Mooncake hashes blocks of 512 tokens, Qwen-Bailian
+// of 16.
 int infer_block_tokens(const Trace& trace) {
   int best = 512;
   std::uint64_t best_explained = 0;
-  for (int size = 1; size <= 65536; size *= 2) {
-    std::uint64_t explained = 0;
-    for (const Request& r : trace.requests) {
-      const auto blocks = static_cast<std::uint32_t>((static_cast<std::int64_t>(r.input_tokens) + size - 1) / size);
-      explained += r.block_count > 0 && blocks == r.block_count ? 1 : 0;
+  for (const bool answers : {false, true})
+    for (int size = 1; size <= 65536; size *= 2) {
+      std::uint64_t explained = 0;
+      for (const Request& r : trace.requests) {
+        const std::int64_t tokens = std::int64_t{r.input_tokens} + (answers ? r.output_tokens : 0);
+        explained += r.block_count > 0 && (tokens + size - 1) / size == std::int64_t{r.block_count} ? 1 : 0;
+      }
+      if (explained > best_explained || (explained == best_explained && explained > 0 && !answers && size == 512)) {
+        best = size;
+        best_explained = explained;
+      }
     }
-    if (explained > best_explained || (explained == best_explained && explained > 0 && size == 512)) {
-      best = size;
-      best_explained = explained;
-    }
-  }
   return best;
 }
 
@@ -70,6 +72,7 @@ std::string TraceBuilder::add(const Row& row) {
     if (!index) return "more than 65535 tenants";
     request.tenant = *index;
   }
+  if (std::string problem = add_turn(row, request); !problem.empty()) return problem;
   if (!row.blocks.empty()) {
     std::string problem = add_blocks(row.blocks, request);
     if (!problem.empty()) return problem;
@@ -77,6 +80,20 @@ std::string TraceBuilder::add(const Row& row) {
   trace_.repaired_order += *arrival < last_arrival_ ? 1 : 0;
   last_arrival_ = std::max(last_arrival_, *arrival);
   trace_.requests.push_back(request);
+  return {};
+}
+
+std::string TraceBuilder::add_turn(const Row& row, Request& request) {
+  if (!row.think.empty()) {
+    const auto think_ns = parse_decimal_ns(row.think, 9);
+    if (!think_ns || *think_ns < 0)
+      return fmt::format("{} {}: found {}; seconds of 0 or more are needed", names_.unit, names_.think,
+                         files::shown(row.think));
+    request.think = Duration(*think_ns);
+  }
+  if (row.session.empty()) return {};
+  const auto next = static_cast<std::uint32_t>(sessions_.size());  // under 2^31, as the requests are
+  request.session = sessions_.try_emplace(std::string(row.session), next).first->second;
   return {};
 }
 

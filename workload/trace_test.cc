@@ -9,6 +9,7 @@
 #include <set>
 
 #include "muster/core/rng.h"
+#include "muster/workload/sessions.h"
 #include "muster/workload/statistics.h"
 
 namespace muster::workload {
@@ -115,6 +116,34 @@ TEST(Scale, CopiesHavePrefixBlocksOfTheirOwn) {
   EXPECT_EQ(std::set<std::uint64_t>(scaled.block_ids.begin(), scaled.block_ids.end()).size(),
             3 * std::set<std::uint64_t>(trace.block_ids.begin(), trace.block_ids.end()).size());
   for (const Request& r : scaled.requests) EXPECT_LE(r.first_block + r.block_count, scaled.block_ids.size());
+}
+
+TEST(Scale, SessionsStayWhole) {
+  const Trace trace = synthesise_sessions({.span = 1000s}).value();
+  const auto turns = [](const Trace& t) {
+    std::map<std::uint32_t, std::vector<Request>> sessions;
+    for (const Request& r : t.requests) sessions[r.session].push_back(r);
+    return sessions;
+  };
+  const auto before = turns(trace);
+  const TraceStatistics was = statistics(trace, 300s);
+  for (const double factor : {0.5, 2.0, 3.5}) {
+    SCOPED_TRACE(factor);
+    const Trace scaled = scale(trace, factor, 7).value();
+    EXPECT_TRUE(sorted(scaled));
+    const auto after = turns(scaled);
+    EXPECT_EQ(static_cast<double>(after.size()),
+              std::floor(factor) * static_cast<double>(before.size()) +
+                  std::round((factor - std::floor(factor)) * static_cast<double>(before.size())));
+    EXPECT_NEAR(statistics(scaled, 300s).turns_per_session, was.turns_per_session, factor == 2 ? 1e-9 : 1);
+    for (const auto& [session, all] : after) {
+      EXPECT_EQ(all[0].think, Duration(0));
+      for (std::size_t k = 1; k < all.size(); ++k) {
+        EXPECT_GT(all[k].input_tokens, all[k - 1].input_tokens + all[k - 1].output_tokens);
+        EXPECT_GT(content_blocks(scaled, all[k]).size(), 0u);
+      }
+    }
+  }
 }
 
 TEST(Scale, RepeatsBySeed) {

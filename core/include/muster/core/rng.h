@@ -20,8 +20,10 @@ class Rng {
   double uniform_open();                 // (0, 1): safe to take the logarithm of
   std::uint64_t below(std::uint64_t n);  // uniform in [0, n); requires n > 0; unbiased
   double exponential(double mean);
-  double normal();                           // mean 0, variance 1 (polar method)
-  double gamma(double shape, double scale);  // mean shape * scale (Marsaglia and Tsang 2000); requires both > 0
+  // Scale times an exponential of mean 1 to the power 1 / shape (Weibull 1951); mean scale * Gamma(1 + 1 / shape).
+  double weibull(double shape, double scale);  // requires both > 0
+  double normal();                             // mean 0, variance 1 (polar method)
+  double gamma(double shape, double scale);    // mean shape * scale (Marsaglia and Tsang 2000); requires both > 0
 
  private:
   explicit Rng(std::uint64_t seed);

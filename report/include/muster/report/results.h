@@ -141,6 +141,8 @@ struct Traffic {
   double peak_rate_rps = 0, peak_begin_s = 0, peak_window_s = 0;
   Lengths input, output, context;
   std::optional<double> prefix_reuse;
+  std::uint64_t sessions = 0;    // 0: the trace does not know them
+  double turns_per_session = 0;  // mean
   std::vector<double> rate_curve_rps;
   double rate_window_s = 0;
 };

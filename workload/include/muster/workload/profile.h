@@ -8,17 +8,10 @@
 #include <vector>
 
 #include "muster/core/result.h"
+#include "muster/workload/arrivals.h"
 #include "muster/workload/trace.h"
 
 namespace muster::workload {
-
-enum class Arrivals {
-  kPoisson,  // exponential gaps around the rate curve
-  kGamma,    // gamma gaps of the profile's coefficient of variation
-  kOnOff,    // bursts: Poisson at rate/on_share while on, silent while off; exponential on and off times
-};
-std::optional<Arrivals> parse_arrivals(std::string_view text);  // "poisson", "gamma", "on-off"
-std::string_view name(Arrivals arrivals);
 
 // Joint lengths: requests are cut into bins of equal count by input length; each bin keeps its own quantiles of both
 // lengths, so that long prompts keep their own kind of answers.
@@ -56,8 +49,10 @@ std::string to_yaml(const Profile& profile);
 
 struct SynthesisOptions {
   Arrivals arrivals = Arrivals::kGamma;
-  double scale = 1;                                        // multiplies the rate
-  std::optional<Duration> duration = std::nullopt;         // repeats or cuts the rate curve; default: its own span
+  std::optional<double> cv = std::nullopt;          // of the gaps, for kGamma and kWeibull; default: the profile's
+  std::optional<Bursts> bursts = std::nullopt;      // for kOnOff; default: the profile's
+  double scale = 1;                                 // multiplies the rate
+  std::optional<Duration> duration = std::nullopt;  // repeats or cuts the rate curve; default: its own span
   std::optional<double> constant_rate_rps = std::nullopt;  // ignore the curve
   std::uint64_t seed = 1;
   std::uint64_t run = 0;  // replication

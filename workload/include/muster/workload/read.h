@@ -13,7 +13,7 @@ enum class Format {
   kMooncake,  // JSONL: timestamp (ms), input_length, output_length, hash_ids (one per 512 tokens)
   kBurstGpt,  // CSV: Timestamp (s),[Session ID,]Model,Request tokens,Response tokens,...
   kCsv,       // arrival_s | arrival_ms | timestamp, input_tokens | input_length | ..., output_tokens | ..., [hash_ids],
-              // [tenant]
+              // [session], [think_s], [tenant]
   kJsonl,     // the same names as keys
 };
 
@@ -23,7 +23,8 @@ Result<Trace> read_trace(const std::string& path);
 Result<Format> recognise(const std::string& path);
 std::string_view name(Format format);
 
-// Writes CSV: arrival_s,input_tokens,output_tokens[,hash_ids][,tenant]
+// Writes CSV, arrival_s,input_tokens,output_tokens[,hash_ids][,session,think_s][,tenant], or, to a path that ends in
+// ".jsonl", JSON Lines of the same keys. Reading gives the same trace, sessions and tenants numbered as they appear.
 Result<void> write_trace(const Trace& trace, const std::string& path);
 
 }  // namespace muster::workload

@@ -28,7 +28,9 @@ struct TraceStatistics {
   double rate_window_s = 0;                 // 60, or a tenth of a shorter trace
   LengthStatistics input, output, context;  // context = input + output
   double length_correlation = 0;  // Spearman rank correlation of input and output (of every k-th request over 200,000)
-  double prefix_reuse = 0;        // share of prefix blocks seen before (an infinite cache's hit rate); 0 without blocks
+  double prefix_reuse = 0;        // share of the prompts' blocks seen before (an infinite cache's hit rate); 0 without
+  std::uint64_t sessions = 0;     // conversations; 0 where the trace does not know them
+  double turns_per_session = 0;   // mean, of the requests in sessions
 };
 
 // `peak_window`: the width over which the peak rate is taken (5 minutes is usual; shrunk to a tenth of a shorter
