@@ -158,6 +158,9 @@ Result<Replicated> replicate(const FleetUnderTest& fleet, const TrafficSource& t
   const auto meeting = static_cast<int>(std::ranges::count_if(met, [](char m) { return m != 0; }));
   if (fleet.has_targets()) u.replications_in_slo = meeting;
   note_recorded_traffic(traffic, settings, fleet.varies_with_seed(), u.notes);
+  if (!all.first.outcome.all.e2e_ms.exact())
+    u.notes.push_back(fmt::format("Percentiles of over {} requests come from a sketch and are within 0.5 %.",
+                                  QuantileSketch::kExactMax));
   all.targets_met = meeting == settings.replications;
   all.first.metrics.uncertainty = std::move(u);
   return all;

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr std::string_view kFleet = R"(fleet: f
 pools:
-  - {name: chat, model: llama-3.1-8b, engine: vllm@0.19, gpu: l4, replicas: {initial: 2}, zones: [a]}
+  - {name: chat, model: llama-3.1-8b, engine: vllm@0.19, gpu: h100-sxm, replicas: {initial: 2}, zones: [a]}
 classes: [{name: c, rank: 0, slo: {e2e_p95_ms: 60000}}]
 )";
 
@@ -85,7 +85,7 @@ TEST(FleetEdit, SaysWhatAPathLacks) {
   EXPECT_THAT(complaint("routng.policy", "least-work"), HasSubstr("did you mean routing?"));
   EXPECT_THAT(complaint("pools.chatt.gpu", "l4"), HasSubstr("did you mean chat?"));
   EXPECT_THAT(complaint("pools.1.gpu", "l4"), HasSubstr("no item '1'"));
-  EXPECT_THAT(complaint("pools.0.gpu.x", "l4"), HasSubstr("below the plain value \"l4\""));
+  EXPECT_THAT(complaint("pools.0.gpu.x", "l4"), HasSubstr("below the plain value \"h100-sxm\""));
   EXPECT_THAT(complaint("pools..gpu", "l4"), HasSubstr("a step of the path is empty"));
   EXPECT_THAT(complaint("pools.0.replicas.initial", "four"), HasSubstr("an integer is needed"));
 }
@@ -210,6 +210,7 @@ TEST_F(SweepRuns, InterruptedOrShardedGiveTheSameTable) {
   const SweepBase b = base();
   const SweepPlan p = plan(b);
   ASSERT_TRUE(run(b, p, {}, 1, file("whole/points.jsonl")));
+  EXPECT_EQ(read_points(file("whole/points.jsonl"))->points.at(0).refused, "");
   const std::string whole = report::to_csv(table_of(p, read_points(file("whole/points.jsonl"))->points));
 
   // Interrupted in the middle of its eighth line.
