@@ -3,9 +3,8 @@
 //   build/release/bench/bench_schedulers [profile] [scale] [scheduler]
 //
 // Each row is what `muster simulate` prints for the fleet file below with `scheduler:` set; memory and step times are
-// those of one engine (vllm@0.19), so only the rules differ. Two of the rules need a width that fits them: llama.cpp
-// gives each slot an equal share of the KV cache, and a prompt that does not fit into one is refused, so 32 slots
-// instead of 256 sequences; a static batch is as wide as servers had it, 32.
+// those of one engine (vllm@0.19), so only the rules differ. llama.cpp gives each slot an equal share of the KV cache
+// and refuses a prompt that does not fit into one, so it has 32 slots where the others run up to 256 sequences.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -35,7 +34,7 @@ pools:
 classes:
   - {{name: interactive, slo: {{ttft_p95_ms: 2000, tpot_p95_ms: 60}}}}
 )",
-                     scheduler, scheduler == "llama.cpp" || scheduler == "static" ? 32 : 256);
+                     scheduler, scheduler == "llama.cpp" ? 32 : 256);
 }
 
 Result<void> print_row(std::string_view scheduler, const Catalogues& catalogues, const workload::Trace& trace) {
