@@ -133,7 +133,8 @@ void TraceEvents::counters(std::uint32_t replica, Instant at, const sim::StepRec
 }
 
 void TraceEvents::on_answered(const sim::RequestRecord& r) {
-  if (r.first_scheduled != kNever && !replicas_[r.replica].wanted) return;
+  const bool wanted = r.first_scheduled == kNever ? window_.replicas.empty() : replicas_[r.replica].wanted;
+  if (!wanted) return;
   Instant end = r.arrival;  // the last that is known of it
   for (const Instant at : {r.first_scheduled, r.first_token, r.last_token})
     if (at != kNever) end = std::max(end, at);

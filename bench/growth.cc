@@ -1,11 +1,11 @@
 // How the simulator's time grows: with the number of requests, and with how many of them are at work at once.
 //   ninja -C build/release bench_growth
-//   build/release/bench/bench_growth [decades of requests: 1..5, default 4] [decades of concurrency: 1..5, default 5]
+//   build/release/bench/bench_growth [decades of requests: 0..5, default 4] [decades of concurrency: 0..5, default 5]
 //
-// Prints markdown tables. Requests: 1,000 to 10^(2 + decades), open loop, on 64 replicas of 64 sequences at about 70 %
-// of what they can do. Concurrency, one time for each of: closed loop, so many users, on one replica that runs them all
-// in one batch, and on as many replicas of 64 sequences as that needs. Prompts of 512 tokens and answers of 128 on
-// average, exponential; a step takes 10 ms and 5 us per sequence and 20 us per prompt token.
+// Prints markdown tables. Requests: 1,000 to 10^(3 + decades), open loop, 150 a second on 8 replicas of 64 sequences.
+// Concurrency: closed loop of so many users, once on one replica that runs them all in one batch, and once on as many
+// replicas of 64 sequences as that needs. Prompts of 512 tokens and answers of 128 on average, exponential; a step
+// takes 10 ms, 5 us per sequence and 20 us per prompt token.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,8 +98,8 @@ void growth(int request_decades, int concurrency_decades) {
   const Timer timer;
   heading("Growth with the number of requests", "requests");
   for (int i = 0; i <= request_decades; ++i) {
-    const workload::Trace trace = trace_of(power_of_ten(3 + i), 1500);
-    print(fmt::format("{}", trace.requests.size()), measured(scenario(timer, trace, 64, 64)));
+    const workload::Trace trace = trace_of(power_of_ten(3 + i), 150);
+    print(fmt::format("{}", trace.requests.size()), measured(scenario(timer, trace, 8, 64)));
   }
   for (const bool one_replica : {true, false}) {
     heading(one_replica ? "Growth with concurrent requests, all in the batch of one replica"

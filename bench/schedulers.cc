@@ -2,8 +2,9 @@
 //   ninja -C build/release bench_schedulers
 //   build/release/bench/bench_schedulers [profile] [scale] [scheduler]
 //
-// Each row is what `muster simulate` prints for the fleet file below with `scheduler:` set; the step times are those of
-// one engine (vllm@0.19), so only the rules differ.
+// Each row is what `muster simulate` prints for the fleet file below with `scheduler:` set; memory and step times are
+// those of one engine (vllm@0.19), so only the rules differ. llama.cpp gives each slot an equal share of the KV cache
+// and refuses a prompt that does not fit into one, so it has 32 slots where the others run up to 256 sequences.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -25,6 +26,7 @@ pools:
     model: llama-3.1-70b
     engine: vllm@0.19
     scheduler: {}
+    max_num_seqs: {}
     gpu: h100-sxm
     precision: fp8
     parallel: {{tp: 4}}
@@ -32,7 +34,7 @@ pools:
 classes:
   - {{name: interactive, slo: {{ttft_p95_ms: 2000, tpot_p95_ms: 60}}}}
 )",
-                     scheduler);
+                     scheduler, scheduler == "llama.cpp" ? 32 : 256);
 }
 
 Result<void> print_row(std::string_view scheduler, const Catalogues& catalogues, const workload::Trace& trace) {
@@ -41,9 +43,9 @@ Result<void> print_row(std::string_view scheduler, const Catalogues& catalogues,
   MUSTER_TRY(const sim::Scenario s, scenario(fleet, trace));
   const sim::Outcome outcome = sim::run(s);
   const report::RunMetrics m = metrics(s, outcome, std::nullopt, "chat");
-  fmt::print("| {} | {:.0f} | {:.0f} | {:.0f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {} | {:.1f} % |\n",
+  fmt::print("| {} | {:.0f} | {:.0f} | {:.0f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {} | {} | {:.1f} % |\n",
              scheduler, m.queue_wait_ms.p95, m.ttft_ms.p50, m.ttft_ms.p95, m.tpot_ms.p50, m.tpot_ms.p95, m.tpot_ms.p99,
-             m.e2e_ms.p50 / 1e3, m.e2e_ms.p95 / 1e3, m.preempted, 100 * m.slo_attainment);
+             m.e2e_ms.p50 / 1e3, m.e2e_ms.p95 / 1e3, m.preempted, m.rejected, 100 * m.slo_attainment);
   return {};
 }
 
@@ -55,8 +57,8 @@ Result<void> bench(const std::string& profile_path, double scale, std::string_vi
              to_seconds(trace.span()));
   fmt::print(
       "| scheduler | wait p95 ms | TTFT p50 ms | TTFT p95 ms | TPOT p50 ms | TPOT p95 ms | TPOT p99 ms | E2E p50 s | "
-      "E2E p95 s | preemptions | SLO met |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+      "E2E p95 s | preempted | refused | SLO met |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   for (const sched::SchedulerKind kind : sched::kSchedulerKinds)
     if (only.empty() || only == sched::name(kind)) MUSTER_TRY_VOID(print_row(sched::name(kind), catalogues, trace));
   return {};

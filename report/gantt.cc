@@ -14,7 +14,7 @@ namespace muster::report {
 namespace {
 
 constexpr int kColours = 5;  // --c1 to --c5 of report.css
-constexpr double kLeft = 70, kRight = 80, kWidth = 1110, kRow = 34,
+constexpr double kLeft = 70, kRight = 96, kWidth = 1110, kRow = 34,
                  kGap = 8;  // px; the page is 1110 wide inside a card
 constexpr double kPlot = kWidth - kLeft - kRight;
 

@@ -105,7 +105,7 @@ TEST(Json, CountsAreIntegersAndFiguresHaveSixDigits) {
   EXPECT_NE(text.find("\"output_tok_s\": 2610,"), std::string::npos);
   EXPECT_NE(text.find("\"goodput_rps\": 0.3,"), std::string::npos);
   EXPECT_TRUE(text.ends_with("}\n"));
-  EXPECT_EQ(text.find("{\n  \"requests\""), 0u);
+  EXPECT_EQ(text.find("{\n  \"load\""), 0u);
 }
 
 TEST(Json, WhatIsNotANumberIsNull) {
