@@ -367,7 +367,6 @@ std::vector<std::string> not_simulated(const FleetFile& fleet) {
   if (std::ranges::any_of(fleet.classes,
                           [](const ClassSpec& c) { return c.preemptible || c.floor > 0 || c.deadline_s; }))
     notes.push_back("preemptible, deadline_s and floor are read but not simulated; classes are served in strict rank");
-  if (fleet.prefix_affinity) notes.push_back("prefix_affinity is read but not simulated");
   return notes;
 }
 

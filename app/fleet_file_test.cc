@@ -46,7 +46,7 @@ TEST(FleetFile, ReadsTheFileOfTheDesign) {
   EXPECT_EQ(fleet->classes.at(0).slo.ttft_p95_ms, 2000);
   EXPECT_EQ(fleet->tenants.at(0).quota->ceiling, 1e6);
   EXPECT_EQ(fleet->faults.at(0).for_s, 900);
-  EXPECT_EQ(not_simulated(*fleet).size(), 4u) << "what the file asks for beyond today's simulator is said, not dropped";
+  EXPECT_EQ(not_simulated(*fleet).size(), 3u) << "what the file asks for beyond today's simulator is said, not dropped";
 }
 
 TEST(FleetFile, APoolMayRunUnderAnotherEnginesRules) {

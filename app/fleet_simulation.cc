@@ -122,6 +122,7 @@ Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Sc
   s.policy.routing = policy::parse_routing(fleet.routing_policy).value_or(policy::Routing::kLeastWork);
   s.policy.zone_affinity =
       fleet.zone_affinity == "prefer" ? policy::ZoneAffinity::kPrefer : policy::ZoneAffinity::kIgnore;
+  s.policy.prefix_affinity = fleet.prefix_affinity;
   if (fleet.metrics_lag_ms) s.policy.metrics_lag = from_seconds(*fleet.metrics_lag_ms / 1e3);
   if (!fleet.classes.empty()) s.classes.clear();
   for (const ClassSpec& spec : fleet.classes)
@@ -130,6 +131,7 @@ Result<void> apply(const FleetFile& fleet, const workload::Trace& trace, sim::Sc
   for (sim::Pool& pool : s.more_pools) {
     pool.policy.routing = s.policy.routing;
     pool.policy.metrics_lag = s.policy.metrics_lag;
+    pool.policy.prefix_affinity = s.policy.prefix_affinity;
     pool.policy.zone_affinity = s.policy.zone_affinity;
     limit_prefills(s.classes, pool.kind);
   }

@@ -97,6 +97,8 @@ class RandomScenario {
                        .ready_queue_max = static_cast<std::uint32_t>(below(4)),
                        .running_max = static_cast<std::uint32_t>(scenario.kind.limits.max_num_seqs),
                        .queue_max = one_in(3) ? rng_.below(10) : 1000};
+    scenario.policy.prefix_affinity = one_in(2);
+    scenario.policy.imbalance_absolute = static_cast<std::uint32_t>(below(8));
     if (one_in(3)) scenario.policy.metrics_lag = Duration(1 + below(50'000'000));
     scenario.classes = {{.name = "interactive", .rank = 0, .slo = {.ttft = 50ms}},
                         {.name = "batch", .rank = 7, .slo = {}}};

@@ -101,5 +101,33 @@ TEST(Disaggregation, ALostDecodeReplicaSendsItsRequestsThroughThePrefillAgain) {
   EXPECT_EQ(o.requests_log[0].first_token, Instant(10ms));  // what was emitted stays emitted
 }
 
+// Conversations of four turns, each turn repeating all before it: who sends a turn where its conversation was finds it.
+TEST(PrefixAffinity, FindsMoreThanARouterThatDoesNotLook) {
+  LinearTimer timer(5ms);
+  timer.per_prefill_token = 100us;
+  workload::Trace t;
+  t.block_tokens = 16;
+  for (std::int32_t turn = 0; turn < 4; ++turn)
+    for (std::uint64_t conversation = 0; conversation < 40; ++conversation) {
+      workload::Request r = request(2s * turn + 37ms * static_cast<std::int64_t>(conversation), 160 * (turn + 1), 20);
+      r.first_block = static_cast<std::uint32_t>(t.block_ids.size());
+      r.block_count = static_cast<std::uint32_t>(10 * (turn + 1));
+      for (std::uint64_t i = 0; i < r.block_count; ++i) t.block_ids.push_back(conversation * 1000 + i);
+      t.requests.push_back(r);
+    }
+  Scenario s = scenario(timer, t, 4);
+  s.kind.limits.prefix_caching = true;
+  s.policy.routing = policy::Routing::kRandom;
+  const Outcome random = run(s);
+  s.policy.prefix_affinity = true;
+  const Outcome affine = run(s);
+  EXPECT_EQ(affine.prefix_tokens_queried, random.prefix_tokens_queried);
+  // All but the first turn's 160 tokens are a repetition: 40 * 160 * (0 + 1 + 2 + 3) of 40 * 160 * (1 + 2 + 3 + 4).
+  EXPECT_EQ(affine.prefix_tokens_hit, 40 * 160 * 6);
+  EXPECT_LT(random.prefix_tokens_hit, affine.prefix_tokens_hit / 2);
+  EXPECT_LT(affine.all.ttft_ms.mean(), random.all.ttft_ms.mean());
+  EXPECT_EQ(affine.requests_log.back().cached_tokens, 480);
+}
+
 }  // namespace
 }  // namespace muster::sim

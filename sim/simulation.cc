@@ -509,6 +509,8 @@ policy::RequestInfo Simulation::describe(RequestId id, std::uint32_t pool) const
                            .work = pools_[pool].work.of(prompt_tokens, output_tokens),
                            .zone = {}};
   if (!entry_zones_.empty()) info.zone = entry_zones_[id.value];
+  if (scenario_.policy_of(pool).prefix_affinity)
+    info.prefix_blocks = workload::content_blocks(*scenario_.trace, request);
   return info;
 }
 
