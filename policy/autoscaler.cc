@@ -138,6 +138,11 @@ void Autoscaler::learn(Instant now, const Pool& pool) {
   if (!pool.is_idle) idle_since_.reset();
   if (pool.is_idle && !idle_since_) idle_since_ = now;
 
+  if (!metrics.gpu_utilisation) {
+    utilisation_.reset();
+  } else {
+    smooth(utilisation_, *metrics.gpu_utilisation, elapsed, settings_.slow_window);
+  }
   if (!metrics.arrivals_per_s) {
     known_since_.reset();
     needs_.clear();
@@ -147,20 +152,28 @@ void Autoscaler::learn(Instant now, const Pool& pool) {
   }
   smooth(fast_rate_, *metrics.arrivals_per_s, elapsed, settings_.fast_window);
   smooth(slow_rate_, *metrics.arrivals_per_s, elapsed, settings_.slow_window);
-  learn_capacity(elapsed, metrics, is_settled(now));
+  learn_capacity(now, elapsed, metrics);
   learn_baseline(elapsed, metrics);
   if (!known_since_) known_since_ = now;
   needs_.note(now, settings_.down_stabilisation, replicas_to_keep(now, pool));
 }
 
-// A saturated replica shows its capacity: at least one request a replica waits and no more is done than comes in.
-// Whatever else is completed is a lower bound of it.
-void Autoscaler::learn_capacity(Duration elapsed, const PoolMetrics& metrics, bool settled) {
-  if (!metrics.completions_per_s || metrics.serving == 0 || !settled) return;
+// A saturated replica shows its capacity: for a while (half of the window that completions are counted over; a moment
+// of it is noise) at least one request a replica waits and no more is done than comes in. Whatever else is completed is
+// a lower bound of it.
+void Autoscaler::learn_capacity(Instant now, Duration elapsed, const PoolMetrics& metrics) {
+  constexpr Duration kConfirm = 5s;
+  if (!metrics.completions_per_s || metrics.serving == 0 || within(now, serving_since_, settings_.settle)) {
+    saturated_since_.reset();
+    return;
+  }
   const double each = *metrics.completions_per_s / metrics.serving;
   smooth(completed_per_replica_, each, elapsed, settings_.slow_window);
-  const bool is_saturated = metrics.waiting >= metrics.serving && *metrics.arrivals_per_s >= *metrics.completions_per_s;
-  if (is_saturated && each > 0) {
+  const bool is_saturated =
+      each > 0 && metrics.waiting >= metrics.serving && *metrics.arrivals_per_s >= *metrics.completions_per_s;
+  if (!is_saturated) saturated_since_.reset();
+  if (is_saturated && !saturated_since_) saturated_since_ = now;
+  if (is_saturated && !within(now, saturated_since_, kConfirm)) {
     smooth(capacity_, each, elapsed, settings_.slow_window);
   } else if (capacity_ && *completed_per_replica_ > *capacity_) {
     capacity_ = *completed_per_replica_;
@@ -328,7 +341,7 @@ std::uint32_t Autoscaler::replicas_to_keep(Instant now, const Pool& pool) const 
   if (pool.is_idle) return 0;
   const std::uint32_t counted = pool.counted();
   if (!capacity_) {  // not by load, then: one at a time while the guard allows it (survives())
-    return pool.metrics.gpu_utilisation && counted > 0 ? counted - 1 : counted;
+    return utilisation_ && counted > 0 ? counted - 1 : counted;
   }
   return std::max(replicas_for(*slow_rate_), ceil_count(batch_replicas(now, pool, Duration(0), 0)));
 }
@@ -410,7 +423,7 @@ bool Autoscaler::survives(const Pool& pool, std::uint32_t victims) const {
   const double ratio = tpot_ratio(metrics);
   if (ratio > 1 && 1 + (ratio - 1) * growth > settings_.tpot_ratio_max) return false;
   const double limit = capacity_ ? settings_.utilisation_max : 1 - settings_.headroom;
-  return !metrics.gpu_utilisation || *metrics.gpu_utilisation * growth <= limit;
+  return !utilisation_ || *utilisation_ * growth <= limit;
 }
 
 std::optional<ScaleDecision> Autoscaler::scale_down(Instant now, const Pool& pool) {
@@ -429,7 +442,7 @@ std::optional<ScaleDecision> Autoscaler::scale_down(Instant now, const Pool& poo
   while (victims > 0 && !survives(pool, victims)) --victims;
   if (victims == 0) return keep(Hold::kWouldMissTargets);
   const double after =
-      capacity_ ? 1 - *slow_rate_ / (*capacity_ * (pool.counted() - victims)) : 1 - metrics.gpu_utilisation.value_or(0);
+      capacity_ ? 1 - *slow_rate_ / (*capacity_ * (pool.counted() - victims)) : 1 - utilisation_.value_or(0);
   return decide(now, pool, pool.total - victims,
                 Need{.replicas = needed,
                      .signal = capacity_ ? ScaleSignal::kHeadroom : ScaleSignal::kUtilisation,

@@ -14,6 +14,18 @@ std::uint32_t ceil_count(double replicas) {
   return static_cast<std::uint32_t>(std::clamp(std::ceil(replicas - 1e-9), 0.0, 1e9));
 }
 
+ScaleSignal hpa_signal(HpaSettings::Metric metric) {
+  switch (metric) {
+    case HpaSettings::Metric::kInFlight:
+      return ScaleSignal::kInFlight;
+    case HpaSettings::Metric::kQueueLength:
+      return ScaleSignal::kQueueLength;
+    case HpaSettings::Metric::kUtilisation:
+      return ScaleSignal::kUtilisation;
+  }
+  return ScaleSignal::kQueueLength;
+}
+
 // HPA's default scaleUp policies: the larger of +100 % and + 4 pods per 15 s.
 std::uint32_t hpa_up_limit(std::uint32_t current) {
   return std::max(2 * current, current + 4);
@@ -49,6 +61,8 @@ std::string_view name(ScaleSignal signal) {
       return "utilisation";
     case ScaleSignal::kQueueLength:
       return "queue length";
+    case ScaleSignal::kInFlight:
+      return "requests in flight";
     case ScaleSignal::kLimits:
       return "limits";
     case ScaleSignal::kDemand:
@@ -77,7 +91,8 @@ std::optional<double> HpaRule::value(const PoolMetrics& metrics) const {
   if (metrics.serving == 0) return std::nullopt;  // no pod reports
   if (settings_.metric == HpaSettings::Metric::kUtilisation) return metrics.gpu_utilisation;
   if (!metrics.arrivals_per_s) return std::nullopt;  // a source that reports nothing reports no queue either
-  return static_cast<double>(metrics.waiting) / metrics.serving;
+  const std::uint64_t running = settings_.metric == HpaSettings::Metric::kInFlight ? metrics.running : 0;
+  return static_cast<double>(metrics.waiting + running) / metrics.serving;
 }
 
 std::uint32_t HpaRule::proposal(const PoolMetrics& metrics, double ratio) const {
@@ -92,8 +107,7 @@ std::uint32_t HpaRule::proposal(const PoolMetrics& metrics, double ratio) const 
 std::optional<ScaleDecision> HpaRule::on_metrics(Instant now, const PoolMetrics& metrics) {
   if (!sync_due(now, settings_.sync_period, next_)) return std::nullopt;
   const std::uint32_t total = metrics.total();
-  const bool is_utilisation = settings_.metric == HpaSettings::Metric::kUtilisation;
-  const auto signal = is_utilisation ? ScaleSignal::kUtilisation : ScaleSignal::kQueueLength;
+  const ScaleSignal signal = hpa_signal(settings_.metric);
   const std::optional<double> measured = value(metrics);
   if (!measured) return std::nullopt;
   const std::uint32_t wanted = proposal(metrics, *measured / settings_.target);

@@ -31,7 +31,7 @@ struct AutoscalerSettings {
   std::optional<double> capacity_per_replica = {};
   Duration cold_start = 120s;    // of a new replica, until it serves
   Duration warm_start = 10s;     // of a standby
-  Duration drain_target = 60s;   // a backlog is sized to be gone this long after the new replicas serve
+  Duration drain_target = 30s;   // a backlog is sized to be gone this long after the new replicas serve
   double batch_load_max = 0.95;  // of the capacity; batch work may use the headroom, it yields
 
   // Damping.
@@ -91,7 +91,7 @@ class Autoscaler final : public ScalingRule {
 
   void learn(Instant now, const Pool& pool);
   void learn_rate(Instant now, const PoolMetrics& metrics);
-  void learn_capacity(Duration elapsed, const PoolMetrics& metrics, bool settled);
+  void learn_capacity(Instant now, Duration elapsed, const PoolMetrics& metrics);
   void learn_baseline(Duration elapsed, const PoolMetrics& metrics);
 
   std::optional<ScaleDecision> restore_limits(Instant now, const Pool& pool);
@@ -122,12 +122,14 @@ class Autoscaler final : public ScalingRule {
   std::optional<double> capacity_;  // work per second of one replica
   std::optional<double> tpot_baseline_s_;
   std::optional<double> fast_rate_, slow_rate_;  // work offered per second, smoothed
+  std::optional<double> utilisation_;            // smoothed like the slow rate; reset when it is not known
   std::optional<double> completed_per_replica_;  // work per second, smoothed while the pool did not change
 
   std::optional<Instant> last_now_, last_sample_;
   std::optional<Instant> next_;
   std::optional<Instant> last_up_, last_down_;
-  std::optional<Instant> serving_since_;   // when the number of serving replicas last changed
+  std::optional<Instant> serving_since_;  // when the number of serving replicas last changed
+  std::optional<Instant> saturated_since_;
   std::optional<Instant> degraded_since_;  // TPOT over its limit
   std::optional<Instant> idle_since_;
   std::optional<Instant> known_since_;  // the need was known without a gap

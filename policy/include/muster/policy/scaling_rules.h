@@ -54,6 +54,7 @@ enum class ScaleSignal {
   kBatchDeadline,  // replicas needed
   kUtilisation,    // 0..1
   kQueueLength,    // requests waiting per replica
+  kInFlight,       // requests waiting or running per replica
   kLimits,         // replicas: fewer than the minimum or more than the maximum
   kDemand,         // work for a pool of no replicas: requests waiting
   kIdle,           // seconds without work
@@ -112,6 +113,7 @@ class WindowMax {
 // behavior"; metric absent: "the HPA takes no action".
 struct HpaSettings {
   enum class Metric {
+    kInFlight,     // requests waiting or running per replica, the signal of Ray Serve and KubeAI
     kQueueLength,  // requests waiting per replica (Pods metric, AverageValue)
     kUtilisation,  // mean GPU utilisation
   };
