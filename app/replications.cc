@@ -208,10 +208,11 @@ std::vector<report::ComparisonRow> paired_rows(const std::vector<report::RunMetr
   return rows;
 }
 
-Result<Compared> compare(const FleetUnderTest& a, const FleetUnderTest& b, const TrafficSource& traffic,
-                         const ReplicationSettings& settings, const std::string& name_a, const std::string& name_b) {
+Result<FleetComparison> compare(const FleetUnderTest& a, const FleetUnderTest& b, const TrafficSource& traffic,
+                                const ReplicationSettings& settings, const std::string& name_a,
+                                const std::string& name_b) {
   const auto n = static_cast<std::size_t>(settings.replications);
-  Compared result;
+  FleetComparison result;
   std::array<std::vector<report::RunMetrics>, 2> runs = {std::vector<report::RunMetrics>(n),
                                                          std::vector<report::RunMetrics>(n)};
   const std::array fleets = {&a, &b};

@@ -45,12 +45,13 @@ struct Replicated {
 Result<Replicated> replicate(const FleetUnderTest& fleet, const TrafficSource& traffic,
                              const ReplicationSettings& settings);
 
-struct Compared {
+struct FleetComparison {
   report::Comparison comparison;
   FleetRun first_a, first_b;
 };
-Result<Compared> compare(const FleetUnderTest& a, const FleetUnderTest& b, const TrafficSource& traffic,
-                         const ReplicationSettings& settings, const std::string& name_a, const std::string& name_b);
+Result<FleetComparison> compare(const FleetUnderTest& a, const FleetUnderTest& b, const TrafficSource& traffic,
+                                const ReplicationSettings& settings, const std::string& name_a,
+                                const std::string& name_b);
 
 // For tests and the words of a comparison: rows from the figures of each replication, paired by place.
 std::vector<report::ComparisonRow> paired_rows(const std::vector<report::RunMetrics>& a,

@@ -73,7 +73,7 @@ TEST(Comparison, OfAFleetWithItselfFindsNoDifference) {
   const TrafficSource traffic = TrafficSource::open("", profile()).value();
   const FleetUnderTest f = fleet(2);
   for (const int n : {1, 2}) {
-    const Compared same =
+    const FleetComparison same =
         compare(f, f, traffic, {.scale = 0.2, .replications = n, .threads = 2}, "a.yaml", "a.yaml").value();
     for (const report::ComparisonRow& row : same.comparison.rows) {
       EXPECT_EQ(row.difference, 0) << row.name;
@@ -87,7 +87,8 @@ TEST(Comparison, OfAFleetWithItselfFindsNoDifference) {
 TEST(Comparison, ShowsThatMoreReplicasWaitLessAndCostMore) {
   const TrafficSource traffic = TrafficSource::open("", profile()).value();
   const FleetUnderTest small = fleet(1), large = fleet(2);
-  const Compared c = compare(small, large, traffic, {.scale = 2, .replications = 3, .threads = 2}, "a", "b").value();
+  const FleetComparison c =
+      compare(small, large, traffic, {.scale = 2, .replications = 3, .threads = 2}, "a", "b").value();
   const auto verdict = [&](std::string_view name) {
     return std::ranges::find(c.comparison.rows, name, &report::ComparisonRow::name)->verdict;
   };

@@ -61,7 +61,7 @@ Result<void> write_report(const Options& options, const std::string& page, const
 
 Result<int> run_versus(const Options& options, const FleetUnderTest& a, const FleetUnderTest& b,
                        const TrafficSource& traffic, const ReplicationSettings& settings, const Console& console) {
-  MUSTER_TRY(const Compared compared, compare(a, b, traffic, settings, options.fleet, options.versus));
+  MUSTER_TRY(const FleetComparison compared, compare(a, b, traffic, settings, options.fleet, options.versus));
   const report::Comparison& c = compared.comparison;
   const std::string json = report::to_json(c);
   if (!options.out.empty())
