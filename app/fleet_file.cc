@@ -219,6 +219,9 @@ Result<ClientsSpec> read_clients(const files::Node& node) {
   read_at_least(read, "retries", 0, spec.retries);
   read.optional("backoff_s", spec.backoff_s);
   MUSTER_TRY_VOID(read.finish());
+  constexpr int kRetriesMax = 100;
+  if (spec.retries > kRetriesMax)
+    return node.error(fmt::format("retries {} found; at most {} are possible", spec.retries, kRetriesMax));
   if (spec.think_s < 0 || spec.backoff_s < 0) return node.error("think_s and backoff_s cannot be negative");
   if (spec.users > 0 && spec.sessions)
     return node.error("users (a closed loop) and sessions (which send their own next turns) exclude each other");

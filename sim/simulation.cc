@@ -49,6 +49,7 @@ void check_valid(const Scenario& s) {
     MUSTER_CHECK(r.pool < s.pools(), "pool {} of {}", r.pool, s.pools());
     MUSTER_CHECK(!r.standby || !r.off, "a standby replica is on");
   }
+  MUSTER_CHECK(s.clients.retries_max < 255, "{} retries; at most 254 can be counted", s.clients.retries_max);
   MUSTER_CHECK(s.pool_of_class.empty() || s.pool_of_class.size() == s.classes.size(),
                "{} classes, {} of them have a pool", s.classes.size(), s.pool_of_class.size());
   for (const std::uint32_t p : s.pool_of_class) MUSTER_CHECK(p < s.pools(), "pool {} of {}", p, s.pools());
