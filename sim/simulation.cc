@@ -446,7 +446,10 @@ bool Simulation::on_scaling() {
     policy::PoolMetrics metrics = state.metrics->sample(now_, lifecycle_.counts(pool), scenario_.kind_of(pool).gpus);
     for (std::uint32_t i = 0; i < replica_count(); ++i)
       if (pool_of(ReplicaId(i)) == pool) metrics.running += static_cast<std::uint64_t>(replicas_[i].state().running);
-    metrics.gpu_utilisation = busy_share(pool);
+    // The busy share is what NVML reports. muster's rule wants the share of the device in use, which nothing here
+    // knows.
+    if (!std::holds_alternative<policy::AutoscalerSettings>(*scenario_.scaling[pool]))
+      metrics.gpu_utilisation = busy_share(pool);
     if (const std::optional<policy::ScaleDecision> decision = state.rule->on_metrics(now_, metrics))
       carry_out(pool, *decision);
   }
