@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "naive_prefixes.h"
+#include "testing/naive_prefixes.h"
 
 namespace muster::policy {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "muster/core/rng.h"
-#include "naive_prefixes.h"
+#include "testing/naive_prefixes.h"
 
 namespace muster::policy {
 namespace {

@@ -312,7 +312,6 @@ TEST_P(EveryKind, JumpsAsItStepsAndFinishesEverybody) {
 }
 
 TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
-  if (GetParam() == SchedulerKind::kStatic) GTEST_SKIP() << "has no prefix cache";
   Seen seen;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kScenarios / 2 && !HasFailure(); ++seed)
     run(GetParam(), true, seed, seen);
@@ -320,7 +319,10 @@ TEST_P(EveryKind, JumpsAsItStepsWithAPrefixCache) {
   EXPECT_GT(seen.jumps, 1500);
   EXPECT_GT(seen.steps, 3 * seen.jumps);
   EXPECT_GT(seen.while_waiting, 200);
-  EXPECT_GT(10 * seen.hit, seen.queried);
+  if (GetParam() == SchedulerKind::kStatic)  // has no prefix cache: asking for one changes nothing
+    EXPECT_EQ(seen.queried, 0);
+  else
+    EXPECT_GT(10 * seen.hit, seen.queried);
 }
 
 void run_rounds(SchedulerKind kind, std::uint64_t seed, Seen& seen) {

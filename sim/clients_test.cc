@@ -11,18 +11,15 @@
 namespace muster::sim {
 namespace {
 
+using testing_support::instants;
 using testing_support::LinearTimer;
 using testing_support::request;
 using testing_support::scenario;
 using testing_support::trace;
 
 std::string story(const RequestRecord& r) {
-  const auto ms = [](Instant at) {
-    return at == Instant::max() ? "-" : fmt::format("{}", to_ms(at.time_since_epoch()));
-  };
   const char* ends[] = {"open", "completed", "rejected", "timed out"};
-  return fmt::format("{} {} {} {} {} x{}", ms(r.arrival), ms(r.first_scheduled), ms(r.first_token), ms(r.last_token),
-                     ends[static_cast<int>(r.end)], r.attempts);
+  return fmt::format("{} {} x{}", instants(r), ends[static_cast<int>(r.end)], r.attempts);
 }
 
 TEST(Clients, ThinkBetweenAnswerAndNextRequest) {

@@ -5,14 +5,9 @@
 #include <optional>
 
 namespace muster::sim {
-namespace {
-
-constexpr double kOutputTokensPrior = 256;  // as the router's
-
-}  // namespace
 
 Duration PoolMetricsWindow::work(RequestId id) const {
-  return work_.of(ledger_.request(id).input_tokens, ledger_.mean_output_tokens_seen(kOutputTokensPrior));
+  return work_.of(ledger_.request(id).input_tokens, ledger_.mean_output_tokens_seen(WorkEstimate::kOutputTokensPrior));
 }
 
 void PoolMetricsWindow::arrived(RequestId id) {

@@ -31,8 +31,6 @@ std::unique_ptr<policy::ScalingRule> make_rule(const Scaling& scaling) {
   return std::make_unique<policy::KedaRule>(std::get<policy::KedaSettings>(scaling));
 }
 
-constexpr double kOutputTokensPrior = 256;  // expected of the first request; a mean over those completed takes over
-
 void check_valid(const Scenario& s) {
   MUSTER_CHECK(s.trace != nullptr, "a scenario needs a trace");
   MUSTER_CHECK(s.kind.step != nullptr, "a scenario needs a step timer");
@@ -503,7 +501,7 @@ void Simulation::fail(RequestId id, Ledger::Stage how) {
 policy::RequestInfo Simulation::describe(RequestId id, std::uint32_t pool) const {
   const std::uint32_t request_class = ledger_.class_of(id);
   const workload::Request& request = ledger_.request(id);
-  double output_tokens = ledger_.mean_output_tokens_seen(kOutputTokensPrior);
+  double output_tokens = ledger_.mean_output_tokens_seen(WorkEstimate::kOutputTokensPrior);
   std::int64_t prompt_tokens = request.input_tokens + ledger_.emitted(id);
   if (scenario_.disaggregation && pool == 0) output_tokens = 1;
   if (scenario_.disaggregation && pool == 1) prompt_tokens = 1;

@@ -12,18 +12,15 @@
 namespace muster::sim {
 namespace {
 
+using testing_support::instants;
 using testing_support::LinearTimer;
 using testing_support::request;
 using testing_support::scenario;
 using testing_support::trace;
 
-// "arrival scheduled first last" in ms since the start, and the replica.
+// Its instants and the replica.
 std::string story(const RequestRecord& r) {
-  const auto ms = [](Instant at) {
-    return at == Instant::max() ? "-" : fmt::format("{}", to_ms(at.time_since_epoch()));
-  };
-  return fmt::format("{} {} {} {} r{}{}", ms(r.arrival), ms(r.first_scheduled), ms(r.first_token), ms(r.last_token),
-                     r.replica, r.rejected() ? " rejected" : "");
+  return fmt::format("{} r{}{}", instants(r), r.replica, r.rejected() ? " rejected" : "");
 }
 
 TEST(Simulation, OneRequestAddsUp) {

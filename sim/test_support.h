@@ -1,6 +1,8 @@
 // Analytic step timers and small builders for the simulator's tests.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -36,6 +38,17 @@ struct LinearTimer final : StepTimer {
                     pairs * ns_per_million_prefix_pairs / 1'000'000);
   }
 };
+
+// Milliseconds since the start, "-" when it never happened.
+inline std::string ms_text(Instant at) {
+  return at == Instant::max() ? "-" : fmt::format("{:.9g}", to_ms(at.time_since_epoch()));
+}
+
+// "arrival scheduled first last" in ms: the life of a request in a line.
+inline std::string instants(const RequestRecord& r) {
+  return fmt::format("{} {} {} {}", ms_text(r.arrival), ms_text(r.first_scheduled), ms_text(r.first_token),
+                     ms_text(r.last_token));
+}
 
 inline workload::Request request(Duration arrival, std::int32_t input_tokens, std::int32_t output_tokens,
                                  std::uint16_t tenant = 0) {

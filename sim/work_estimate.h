@@ -14,6 +14,9 @@ namespace muster::sim {
 
 class WorkEstimate {
  public:
+  // Output tokens expected of the first request; a mean over those completed takes over.
+  static constexpr double kOutputTokensPrior = 256;
+
   // Of the slowest stage, as that one bounds what a replica gets done.
   WorkEstimate(const StepTimer& timer, const sched::SchedulerLimits& limits) {
     const auto slowest = [&](const cost::StepShape& shape) {
